@@ -214,3 +214,20 @@ def attention(Q: Array, K: Array, V: Array, scale: float, causal: int) -> Array:
 )  # fmt: skip
 def attention_hopper(Q: Array, K: Array, V: Array, scale: float, causal: int) -> Array:
     return attention(Q, K, V, scale, causal)
+
+
+# ---------------------------------------------------------------- windows
+@means({"M": 1, "N": 4}, {"M": 33, "N": 132}, {"M": 70, "N": 128}, {"M": 32, "N": 12})
+def stencil(X: Array, c: float) -> Array:
+    """One step of diffusion, zeros around the array."""
+    p = np.pad(X, 1)
+    return X + c * (p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:] - 4 * X)
+
+
+@means({"B": 1, "H": 9, "W": 17, "C": 64, "F": 128}, {"B": 2, "H": 8, "W": 16, "C": 128, "F": 128}, largest=100)
+def conv3x3(X: Array, Wt: Array) -> Array:
+    """Sums over the nine neighbours of a pixel and its channels, zeros around the image."""
+    p = np.pad(X, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    _, h, w, _ = X.shape
+    places = [(r, s) for r in range(3) for s in range(3)]
+    return sum(p[:, r : r + h, s : s + w] @ Wt[:, r * 3 + s].T for r, s in places)  # type: ignore[return-value]

@@ -21,6 +21,7 @@ from tilegen.gpu import POISON
 from tilegen.interpret import interpret
 from tilegen.pipeline import Built, build, load
 from tilegen.plan import arrays
+from tilegen.proofs.differing import find_writer
 from tilegen.spec.outline import launch_of
 from tilegen.verifying import verify_floats_run
 
@@ -184,3 +185,87 @@ def test_a_function_takes_constants_of_the_spec_too() -> None:
     text = SOFTMAX.replace("N: {default: 100, max: 128, multiple_of: 4}", "N: 100")
     assert load(text).constants[0].name == "N"
     assert "against" in str(tilegen.verify(text, device="cpu", seeds=[1], against=lambda X, N: softmax(X[:, :N])))
+
+
+# ---------------------------------------------------------------- what is said of elements that differ
+def off_by(places: tuple[Any, ...]) -> Callable[[np.ndarray], np.ndarray]:
+    def function(X: np.ndarray) -> np.ndarray:
+        meant = softmax(X)
+        meant[places] *= 1.01
+        return meant
+
+    return function
+
+
+PATTERNS = [
+    ((slice(None), slice(5, None, 2)), 240, ": all of [:, 5::2] differ"),
+    ((8, slice(None)), 100, ": all of [8, :] differ"),
+    ((slice(None), slice(32, 64)), 160, ": all of [:, 32:64] differ"),
+    (([0, 8], [3, 7]), 2, ": [0, 3], [8, 7] differ"),
+    ((8, 99), 1, " differs"),
+]
+
+
+@pytest.mark.parametrize("places, count, pattern", PATTERNS, ids=[p[2] for p in PATTERNS])
+def test_a_difference_names_the_function_its_writer_and_the_pattern(places: Any, count: int, pattern: str) -> None:
+    with pytest.raises(ProofError) as caught:
+        tilegen.verify(SOFTMAX, device="cpu", seeds=[1], against=off_by(places))
+    [finding] = caught.value.diagnostics
+    assert finding.code == "TG428" and "exact mathematics" in finding.hint
+    assert "test_against:off_by" in finding.message
+    assert finding.message.endswith(f"{count} of 500 elements{pattern}")
+    first = [np.atleast_1d(np.arange(n)[p])[0] for n, p in zip((9, 100), places, strict=True)]
+    assert finding.message.startswith(f"Y{[int(x) for x in first]} is ")
+    assert finding.mark is not None and "Y[" in finding.mark.text
+    assert ", elementwise, of CTA (" in finding.message
+
+
+def test_the_writer_of_an_element_is_the_last_op_that_writes_it_and_its_cta() -> None:
+    text = """kernel: two
+grid: {bx: 4}
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [4, 64]}
+  Y: {scope: global, dtype: float32, shape: [4, 64]}
+ops:
+  - for: {i: 2}
+    do:
+      - elementwise: {dst: "Y[bx, i*32 : +32]", expr: "x + 1", with: {x: "X[bx, i*32 : +32]"}}
+  - elementwise: {dst: "Y[bx, 0:32]", expr: "x * 2", with: {x: "X[bx, 0:32]"}, when: bx == 2}
+"""
+    spec = load(text)
+    for element, writer in (((2, 3), (1, (2, 0, 0))), ((2, 40), (0, (2, 0, 0))), ((3, 3), (0, (3, 0, 0)))):
+        assert find_writer(spec, "Y", element, {}) == writer
+
+
+# ---------------------------------------------------------------- NaN
+MASKED = """kernel: masked
+grid: {bx: 8}
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [8, 64]}
+  Y: {scope: global, dtype: float32, shape: [8, 64]}
+  x: {scope: register, dtype: float32, shape: [1, 64], layout: auto}
+  m: {scope: register, dtype: float32, shape: [1, 1], layout: auto}
+ops:
+  - copy: {src: "X[bx : +1]", dst: x}
+  - elementwise: {dst: x, expr: "where(index(1) < ROW, x, -inf)"}
+  - reduce: {src: x, dst: m, axis: 1, op: max}
+  - elementwise: {dst: "Y[bx : +1]", expr: "exp(x - m)"}
+"""
+
+
+@pytest.mark.parametrize("row, first", [("bx", "Y[0, 0]"), ("7 - bx", "Y[7, 0]"), ("(bx + 1) % 8", "Y[7, 0]")])
+def test_an_element_that_is_nan_whatever_the_inputs_is_noted(row: str, first: str) -> None:
+    verified = tilegen.verify(MASKED.replace("ROW", row), device="cpu", seeds=[1])
+    assert [note.partition(" with")[0] for note in verified.notes] == [
+        f"{first} is NaN in each of 17 runs, and so are 63 more elements of CTA ({first[2]}, 0, 0)"
+    ]
+    assert "note: " in str(verified)
+
+
+@pytest.mark.parametrize("expr", ["sqrt(x)", "x / (x - x + 1)", "log(x)"])
+def test_a_nan_of_some_inputs_is_no_note(expr: str) -> None:
+    text = MASKED.partition("  - elementwise")[0] + f'  - elementwise: {{dst: "Y[bx : +1]", expr: "{expr}"}}\n'
+    text = "\n".join(line for line in text.splitlines() if not line.startswith("  m:")) + "\n"
+    assert tilegen.verify(text, device="cpu", seeds=[1, 2]).notes == ()

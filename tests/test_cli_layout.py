@@ -11,9 +11,8 @@ from click.testing import CliRunner, Result
 
 from tilegen import drawing, layouts
 from tilegen.cli import cli
-from tilegen.cli.laying_out import mark_text
 from tilegen.dtypes import DTYPES
-from tilegen.errors import LayoutError
+from tilegen.errors import LayoutError, mark_text
 
 SWIZZLED = "Swizzle(3,3,3) o S[(8,64):(64,1)]"
 REGISTERS = "S[(8, 4, 2):(4@laneid, 1@laneid, 1)]"

@@ -113,6 +113,39 @@ def test_a_clip_guards_a_row_of_each_warp(rows: int) -> None:
     verify(tilegen.build(text))
 
 
+ROWS_OF_TURNS = """kernel: turns
+threads: 32
+params: {M: {default: %(m)d, max: %(most)d}}
+grid: {bx: 4}
+buffers:
+  X: {scope: global, dtype: float32, shape: [M, 16]}
+  Y: {scope: global, dtype: float32, shape: [4, M, 16], partial: true}
+ops:
+  - let: {rows: ceil(M / %(tile)d)}
+  - for: {t: rows}
+    do:
+      - let: {u: rows - 1 - t, row: "where(%(turn)s, %(one)s, %(other)s)"}
+      - when: %(when)s
+        do:
+          - copy: {src: "X[row*%(tile)d%(off)s : +%(tile)d]", dst: "Y[bx, row*%(tile)d%(off)s : +%(tile)d]", edge: clip}
+"""
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("seed", range(40))
+def test_a_clip_is_proved_whatever_picks_its_rows(seed: int) -> None:
+    """Rows that a condition picks, in a loop, under a condition that narrows the loop's variable."""
+    rng = random.Random(seed)
+    tile, m = rng.choice([4, 8, 16]), rng.randint(1, 60)
+    one, other = rng.sample(["t", "u", "t + 1", "u - 1", "max(t, u)", "min(t + 2, rows - 1)"], 2)
+    verify(tilegen.build(ROWS_OF_TURNS % {
+        "m": m, "most": rng.choice([64, 500]), "tile": tile, "one": one, "other": other,
+        "turn": rng.choice(["bx == 0", "bx % 2 == 1", "t % 2 == 0", "bx + t < 3"]),
+        "when": rng.choice(["t > 0", "t < rows - 1", "t != 1", "bx < 3", "t > bx"]),
+        "off": rng.choice(["", "", " - 3", f" - {tile}", " + 2"]),
+    }))  # fmt: skip
+
+
 def test_a_pitch_that_is_shorter_than_its_row_is_proved_as_it_is() -> None:
     text = (
         "kernel: pitch\nthreads: 32\nparams: {ld: {default: 8, max: 16}}\ngrid: {bx: 4}\nbuffers:\n"

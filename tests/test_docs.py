@@ -77,7 +77,8 @@ def print_owners() -> str:
 
 def print_picture() -> str:
     """The first phase of the read that turns the tile of ``tilegen init`` over, with the plain layout and with auto."""
-    text = (ROOT / "tilegen" / "templates" / "start.yaml").read_text(encoding="utf-8").replace("KERNEL", "mine")
+    start = ROOT / "tilegen" / "templates" / "start" / "transpose.yaml"
+    text = start.read_text(encoding="utf-8").replace("KERNEL", "mine")
     pictures = []
     for layout in ("row", "auto"):
         spec = text.replace("layout: row}", f"layout: {layout}}}")

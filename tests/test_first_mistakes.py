@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import tilegen
+from tilegen.dtypes import DTYPES
 from tilegen.errors import TilegenError
+from tilegen.ops import OPS
+from tilegen.spec.absent import WORDS
 
 RIGHT = """kernel: k
 arch: sm_90
@@ -27,7 +31,7 @@ ops:
 LOAD, STORE = '- copy: {src: "X[bx*32 : +32]", dst: s}', '- copy: {src: t, dst: "Y[:, bx*32 : +32]"}'
 MISTAKES = [  # what is written for what, the code, and a part of the fix
     ("kernel: k", "kernal: k", "TG101", "did you mean 'kernel'?"),
-    ("kernel: k", "kernel: my-kernel", "TG107", "use a-z, A-Z, 0-9 and _"),
+    ("kernel: k", "kernel: my-kernel", "TG107", "write 'my_kernel'"),
     ("kernel: k", "\tkernel: k", "TG003", "indent with spaces"),
     ("arch: sm_90", "arch: sm90", "TG109", "did you mean 'sm_90'?"),
     ("arch: sm_90", "arch: 90", "TG103", "for example 'arch: sm_90'"),
@@ -36,7 +40,7 @@ MISTAKES = [  # what is written for what, the code, and a part of the fix
     ("grid: {bx: 8}", "grid: {x: 8}", "TG101", "did you mean 'bx'?"),
     ("grid: {bx: 8}", "grid: {bx: M / 32}", "TG111", "write '//' or 'ceil(a / b)'"),
     ("grid: {bx: 8}", "grid: {bx: 9}", "TG207", "'edge: clip'"),
-    ("grid: {bx: 8}", "grid: {bx: 7}", "TG418", "write every element"),
+    ("grid: {bx: 8}", "grid: {bx: 7}", "TG418", "'bx: M // 32' reaches the end"),
     ("threads: 128", "threads: 128.0", "TG103", "write 128"),
     ("threads: 128", "threads: [128]", "TG103", "write the number without brackets"),
     ("threads: 128", "thread: 128", "TG101", "did you mean 'threads'?"),
@@ -171,6 +175,58 @@ ops:
       - reduce: {src: "X[bx, k]", dst: s, axis: 1, op: sum, accumulate: true}
   - copy: {src: s, dst: "Y[bx]"}
 """
+ROWS = """kernel: rows
+threads: 64
+grid: {bx: ceil(N / 64)}
+params: {N: 1000}
+buffers:
+  X: {scope: global, dtype: uint8, shape: [N]}
+  Y: {scope: global, dtype: float32, shape: [N]}
+  Z: {scope: global, dtype: float32, shape: [N], partial: true}
+  m: {scope: register, dtype: float32, shape: [64], layout: "S[64:1@tx]"}
+ops:
+  - elementwise: {dst: "Y[bx*64 : +64]", expr: "x + 1", with: {x: "X[bx*64 : +64]"}, edge: clip}
+  - fill: {dst: m, value: 0}
+"""
+TILE = """kernel: tile
+grid: {bx: 4, by: 2}
+threads: 64
+params: {N: 256, M: 128}
+buffers:
+  X: {scope: global, dtype: float32, shape: [N, M]}
+  Y: {scope: global, dtype: float32, shape: [N, M]}
+ops:
+  - copy: {src: "X[bx*64 : +64, by*64 : +64]", dst: "Y[bx*64 : +64, by*64 : +64]"}
+"""
+TURNED = """kernel: turned
+buffers:
+  A: {scope: global, dtype: float16, shape: [128, 64]}
+  B: {scope: global, dtype: float16, shape: [64, 256]}
+  DECLARED
+ops:
+  - gemm: {a: A, b: B, d: D}
+"""
+PIXELS = """kernel: pixels
+arch: sm_90a
+threads: 128
+buffers:
+  A: {scope: global, dtype: float16, shape: [8, 8, 16]}
+  B: {scope: global, dtype: float16, shape: [16, 8]}
+  a: {scope: shared, dtype: float16, shape: [8, 8, 16], layout: auto}
+  a_rows: {view: a, shape: [64, 16]}
+  b: {scope: shared, dtype: float16, shape: [16, 8], layout: auto}
+  c: {scope: register, dtype: float32, shape: [64, 8], layout: auto}
+  D: {scope: global, dtype: float32, shape: [64, 8]}
+ops:
+  - copy: {src: A, dst: a}
+  - copy: {src: B, dst: b}
+  - sync: async
+  - sync: cta
+  - mma: {a: a_rows, b: b, c: c, accumulate: false}
+  - copy: {src: c, dst: D}
+"""
+AUTO = "layout: auto"
+ATOMS = "layout: \"mma_shared_layout('float16', '128B', (32, 64))\""
 FILL = "  - fill: {dst: s, value: 0}\n"
 BOTH = '  - copy: {src: "X[0:32]", dst: s}\n  - sync: cta\n  - copy: {src: s, dst: "X[16:48]"}\n'
 WAIT_FULL, WAIT_FREE = '          - wait: {barrier: "full[k % 3]"}\n', '          - wait: {barrier: "free[k % 3]"}\n'
@@ -208,6 +264,19 @@ APPLIED = [  # a spec, what is right in it, what is written for it, the code, th
     (PRODUCT, "acc + bias", "ac + bias", "TG105", "did you mean 'acc'?", "acc + bias"),
     (PRODUCT, ", bias: v", "", "TG105", "give gemm 'bias: ARRAY'", ", bias: v"),
     (PRODUCT, 'bias", bias: v', 'shift"', "TG105", "'with: {shift: ARRAY}'", 'shift", with: {shift: v}'),
+    (RIGHT, AUTO, "layout: 128B", "TG200", ATOMS.removeprefix("layout: "), ATOMS),
+    (RIGHT, AUTO, "layout: swizzle_128B", "TG200", '"Swizzle(3, 3, 3)"', 'layout: "Swizzle(3, 3, 3)"'),
+    (RIGHT, "[64, M]", "[64, M], layout: row_major", "TG200", "did you mean 'row'?", "[64, M], layout: row"),
+    (RIGHT, "X[bx*32", "X[(bx & 7)*32", "TG111", "write '% 8'", "X[(bx % 8)*32"),
+    (RIGHT, "X[bx*32", "X[(bx << 5)", "TG111", "write '* 32'", "X[(bx * 32)"),
+    (SCALE, "x * weight", "max(x, weight, 0)", "TG111", "write 'max(max(x, weight), 0)'", "max(max(x, weight), 0)"),
+    (SCALE, "x * weight", "x if x > 0 else 0", "TG111", "'where(x > 0, x, 0)'", "where(x > 0, x, 0) * weight"),
+    (SCALE, "x * weight", "relu(x + 1)* weight", "TG111", "'max((x + 1), 0)'", "max((x + 1), 0)* weight"),
+    (ROWS, "dtype: uint8", "dtype: int4", "TG109", "'x % 16' and 'x // 16'", "dtype: uint8"),
+    (ROWS, "ceil(N / 64)", "N // 64", "TG418", "'bx: ceil(N / 64)' with 'edge: clip'", "ceil(N / 64)"),
+    (ROWS, '"S[64:1@tx]"', "auto", "TG309", '"S[64:1@tx]"', '"S[64:1@tx]"'),
+    (TILE, "{bx: 4, by: 2}", "{bx: 2, by: 4}", "TG207", "fits dimension 0 exactly", "{bx: 4, by: 2}"),
+    (PIXELS, "a: a_rows", "a: a", "TG212", "a_rows: {view: a, shape: [64, 16]}", "a: a_rows"),
     (PRODUCT, "arch: sm_89", "arch: sm_89\nthreads: 128", "TG116", "remove it", "arch: sm_89"),
 ]
 
@@ -221,3 +290,24 @@ def test_the_fix_of_a_mistake_mends_it(spec: str, right: str, wrong: str, code: 
     assert {finding.code for finding in caught.value.diagnostics} == {code}
     assert fix in caught.value.diagnostics[0].hint
     tilegen.build(spec.replace(right, mended))
+
+
+def test_a_view_that_a_product_is_written_into_is_an_array_of_that_layout() -> None:
+    d = "D: {scope: global, dtype: float16, shape: [256, 128]}"
+    with pytest.raises(TilegenError) as caught:
+        tilegen.build(TURNED.replace("DECLARED", d + "\n  E: {view: D, axes: [1, 0]}").replace("d: D", "d: E"))
+    [finding] = caught.value.diagnostics
+    assert finding.code == "TG205"
+    _, _, declared = finding.hint.partition("write 'D': ")
+    assert declared.endswith("shape: [128, 256], layout: col}")
+    tilegen.build(TURNED.replace("DECLARED", declared))
+
+
+@pytest.mark.parametrize("kind", WORDS)
+def test_what_is_not_here_is_no_word_of_the_language(kind: str) -> None:
+    known = {"dtype": set(DTYPES), "op": set(_choices("reduce", "op")), "edge": set(_choices("copy", "edge"))}
+    assert not WORDS[kind].keys() & known[kind]
+
+
+def _choices(op: str, field: str) -> tuple[str, ...]:
+    return get_args(OPS[op].model.model_fields[field].annotation)

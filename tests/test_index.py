@@ -32,12 +32,14 @@ from tilegen.index import (
     mul,
     multiple,
     not_,
+    select,
     sub,
     substitute,
     to_c,
     variables,
     xor,
 )  # fmt: skip
+from tilegen.index.bounds import is_below
 
 VARS = (Var("a", 32), Var("b", 7), Var("c", 64, 8), Var("d", 1024, 128), Var("e", 3), Var("f", 40, 4, 12))
 DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
@@ -237,3 +239,11 @@ def test_a_formula_leaves_its_hash_behind() -> None:
     x = Var("tx", 64) * 4 + Var("i", 4)
     assert hash(x) == hash(pickle.loads(pickle.dumps(x)))
     assert "_hash" in vars(x) and "_hash" not in vars(pickle.loads(pickle.dumps(x)))
+
+
+def test_a_selection_is_the_same_in_what_is_asked_and_in_guards() -> None:
+    """Though a guard narrows a variable of it: what is asked is then written with the narrower one."""
+    down, rows, cta = Var("down", 64), Var("rows", 64, 1, 1), Var("cta", 8)
+    row = select(less(cta, 1), down, sub(sub(rows, 1), down))
+    assert is_below(row, rows, (less(0, down), less(row, rows)))
+    assert not is_below(row, rows, (less(0, down),))

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from tests.test_cli import OUT, RACE, spawn, tilegen, write
+from tilegen.cli.options import START_KINDS
 from tilegen.errors import Diagnostic, EnvironmentLack
 
 ROOT = Path(__file__).parents[1]
@@ -32,8 +33,9 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
 
 # ---------------------------------------------------------------- init
-def test_init_writes_a_spec_that_builds_and_verifies_without_a_warning(tmp_path: Path) -> None:
-    written = tilegen("init", "mine")
+@pytest.mark.parametrize("kind", START_KINDS)
+def test_init_writes_a_spec_that_builds_and_verifies_without_a_warning(tmp_path: Path, kind: str) -> None:
+    written = tilegen("init", "mine", *(() if kind == START_KINDS[0] else ("--from", kind)))
     assert written.stdout.splitlines() == ["mine.yaml: written", "tilegen.schema.json: written"]
     assert "tilegen build mine.yaml" in written.stderr
     built = tilegen("build", "mine.yaml")
@@ -41,8 +43,16 @@ def test_init_writes_a_spec_that_builds_and_verifies_without_a_warning(tmp_path:
     assert tilegen("verify", "mine.yaml", "--device", "cpu", "-q").exit_code == 0
     text = Path("mine.yaml").read_text()
     assert "KERNEL" not in text and yaml.safe_load(text)["kernel"] == "mine"
-    last = text.splitlines()[-1]
-    assert (tmp_path / last.partition("$schema=")[2]).read_bytes() == (ROOT / "specs/tilegen.schema.json").read_bytes()
+    first = text.splitlines()[0]
+    assert (tmp_path / first.partition("$schema=")[2]).read_bytes() == (ROOT / "specs/tilegen.schema.json").read_bytes()
+
+
+def test_there_is_a_spec_for_each_kind() -> None:
+    folder = ROOT / "tilegen" / "templates" / "start"
+    assert {path.stem for path in folder.iterdir()} == set(START_KINDS)
+    assert all(max(map(len, path.read_text().splitlines())) <= 120 for path in folder.iterdir())
+    wrong = tilegen("init", "mine", "--from", "copy")
+    assert wrong.exit_code == 2 and "'transpose', 'softmax', 'gemm', 'roles', 'stencil'" in wrong.stderr
 
 
 def test_init_overwrites_nothing(tmp_path: Path) -> None:
@@ -150,7 +160,7 @@ def test_verify_as_json() -> None:
     assert result.exit_code == 0 and kernel.pop("seconds") > 0
     assert kernel == {
         "kernel": "permute_sf", "spec": SF, "arch": "sm_90", "device": "cpu", "lines": ["1 CTA, 3 inputs, 60 steps"],
-        "unused": [], "warnings": [],
+        "unused": [], "warnings": [], "notes": [],
     }  # fmt: skip
 
 
@@ -284,3 +294,25 @@ def test_bench_says_what_is_wrong_with_a_spec_without_a_gpu(tmp_path: Path, monk
     write(tmp_path, "kernel: k\n", "bad.yaml")
     assert "error[TG102]" in tilegen("bench", "bad.yaml").stderr
     assert "TG502" in tilegen("bench", SF).stderr
+
+
+# ---------------------------------------------------------------- what is typed in other ways
+@pytest.mark.parametrize("word", ["403", "TG403", "tg403"])
+def test_a_rule_is_found_by_its_number_alone(word: str) -> None:
+    assert tilegen("rule", word).stdout.startswith("TG403: a race")
+
+
+def test_the_short_option_for_the_version() -> None:
+    assert tilegen("-V").stdout == tilegen("--version").stdout != ""
+
+
+@pytest.mark.parametrize("word", ["transpose.yml", "transpos.yaml", "deep/transpose.yml"])
+def test_a_spec_that_is_not_there_names_its_neighbour(word: str) -> None:
+    folder = Path(word).parent
+    folder.mkdir(exist_ok=True)
+    (folder / "transpose.yaml").write_text("kernel: k\n")
+    (folder / "other.yaml").write_text("kernel: k\n")
+    said = tilegen("build", word)
+    assert said.exit_code == 2 and f"did you mean '{folder / 'transpose.yaml'}'?" in said.stderr
+    alone = tilegen("build", str(folder / "gemm_of_mine.yaml"))
+    assert "error[TG001]" in alone.stderr and "did you mean" not in alone.stderr

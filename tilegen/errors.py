@@ -7,7 +7,8 @@ kernel from Python.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 
@@ -105,6 +106,53 @@ class LayoutError(ValueError):
         self.span = span
         self.hint = hint
         self.code = code
+
+    @property
+    def rule(self) -> str:
+        """The code that a user sees: unreadable notation is TG200 there, where TG105 is an unknown name."""
+        return {"TG105": "TG200"}.get(self.code, self.code)
+
+    def describe(self, text: str) -> Diagnostic:
+        """The finding, with its place in the layout's text."""
+        return Diagnostic(self.rule, str(self), mark_text(text, *(self.span or (0, len(text)))), self.hint)
+
+
+@contextmanager
+def show_text(text: str) -> Iterator[None]:
+    """Add to a LayoutError what a traceback prints below its message: the text, carets, the nearest fix and the code.
+
+    >>> try:
+    ...     with show_text("S[(8):(4,1)]"):
+    ...         raise LayoutError("1 extents but 2 strides", span=(0, 12), hint="a stride for each extent")
+    ... except LayoutError as error:
+    ...     print(error.__notes__[0])
+     --> <layout>:1:1
+      |
+    1 | S[(8):(4,1)]
+      | ^^^^^^^^^^^^ a stride for each extent
+    `tilegen rule TG201` explains it with an example.
+    """
+    try:
+        yield
+    except LayoutError as error:
+        if not getattr(error, "__notes__", None):
+            error.add_note(format_diagnostic(error.describe(text)).partition("\n")[2])
+        raise
+
+
+LAYOUT_TEXT = "<layout>"  # where errors of a layout's text lie
+
+
+def mark_text(text: str, start: int, end: int) -> Mark:
+    """The place of characters start to end of a layout's text.
+
+    >>> str(mark_text("S[8:\\n1@x]", 7, 8))
+    '<layout>:2:3'
+    """
+    line = text.count("\n", 0, start)
+    first = text.rfind("\n", 0, start) + 1
+    whole = text[first:].split("\n", 1)[0]
+    return Mark(LAYOUT_TEXT, line + 1, start - first + 1, max(1, min(end, first + len(whole)) - start), whole)
 
 
 # ---------------------------------------------------------------- text

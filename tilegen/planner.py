@@ -247,6 +247,7 @@ class _Builder:
             call.when,
             self.outline.barriers,
             announced_bytes=self.outline.announced_bytes.get(id(call), 0),
+            meant=self.place.meant,
         )
 
 

@@ -24,8 +24,9 @@ from tilegen.ops.op import MOVES
 from tilegen.pipeline import Built, Source, build, load
 from tilegen.plan import Memory, Plan, arrays
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
-from tilegen.proofs.floats import compare_floats, computes, draw_floats, float_inputs, run_bounded
+from tilegen.proofs.floats import compare_floats, computes, draw_elements, draw_floats, float_inputs, run_bounded
 from tilegen.proofs.meaning import exact_limit, input_pattern, parameter_cases
+from tilegen.proofs.nans import NanWatch, find_lasting_nans
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import is_affordable
 from tilegen.reference import Array, Input, run_batches
@@ -40,15 +41,20 @@ SEEDS = (1, 2, 3)
 
 @dataclass(frozen=True)
 class Verified:
-    """What was verified, where: one line a parameter case. ``device`` is ``cpu`` or the GPU's name."""
+    """What was verified, where: one line a parameter case. ``device`` is ``cpu`` or the GPU's name.
+
+    ``notes``: what is right and may not be meant, as elements that are NaN whatever the inputs.
+    """
 
     kernel: str
     arch: str
     device: str
     lines: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n  ".join([f"{self.kernel}: verified on {self.device}, {self.arch}", *self.lines])
+        notes = (f"note: {note}" for note in self.notes)
+        return "\n  ".join([f"{self.kernel}: verified on {self.device}, {self.arch}", *self.lines, *notes])
 
 
 def verify(
@@ -115,12 +121,27 @@ def verify_cpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
     for run in runs:
         steps = sum(check_run(built.spec, built.plan, run, seed)[0] for seed in seeds)
         lines.append(f"{_case_text(run.case)}{_count(len(run.ctas), 'CTA')}, {inputs}, {_count(steps, 'step')}")
+    watch = NanWatch()
     if computes(built.spec) or against is not None:
-        lines += _verify_floats_on_cpu(built, seeds, against, runs[0])
-    return Verified(built.plan.name, built.plan.arch, "cpu", tuple(lines))
+        lines += _verify_floats_on_cpu(built, seeds, against, runs[0], watch)
+    notes = say_lasting_nans(built, runs[0].case, seeds, watch)
+    return Verified(built.plan.name, built.plan.arch, "cpu", tuple(lines), notes)
 
 
-def _verify_floats_on_cpu(built: Built, seeds: Sequence[int], against: Meaning | None, run: ProofRun) -> list[str]:
+def say_lasting_nans(built: Built, case: Mapping[str, int], seeds: Sequence[int], watch: NanWatch) -> tuple[str, ...]:
+    """A note for each array some of whose elements are NaN whatever the inputs, with the place of the first."""
+    notes = []
+    for found in find_lasting_nans(built.spec, built.plan, case, seeds, watch):
+        place = f"{found.name}{locate(built.spec.buffer(found.name), found.offset, case)}"
+        more = f", and so are {found.elements - 1} more elements of CTA {found.cta}" if found.elements > 1 else ""
+        used = f" with {said}" if (said := _case_text(case).strip()) else ""
+        notes.append(f"{place} is NaN in each of {found.runs} runs{used}{more}")
+    return tuple(notes)
+
+
+def _verify_floats_on_cpu(
+    built: Built, seeds: Sequence[int], against: Meaning | None, run: ProofRun, watch: NanWatch
+) -> list[str]:
     spec, plan, found = built.spec, built.plan, []
     ends = corners(launch_of(spec, run.case).grid)
     ctas = list(dict.fromkeys((ends[0], ends[-1])))
@@ -128,16 +149,18 @@ def _verify_floats_on_cpu(built: Built, seeds: Sequence[int], against: Meaning |
     if against is not None and trips != ALL_TRIPS:
         raise refuse("the loops are too long to run all their trips on the CPU", "set smaller params, or --device gpu")
     for seed in seeds:
-        inputs = float_inputs(plan, seed)
+        inputs = float_inputs(plan, seed, run.case)
         outcome = interpret(plan, ctas, inputs, run.case, trips)
-        found.append(_compare_floats(built, run.case, inputs, outcome.ctas, outcome.written, against, trips))
+        found.append(
+            _compare_floats(built, run.case, inputs, outcome.ctas, outcome.written, against, trips, watch=watch)
+        )
     return [f"{_case_text(run.case)}{line}" for line in found[-1]]
 
 
 def _compare_floats(
     built: Built, case: Mapping[str, int], inputs: Mapping[str, Input], ctas: Sequence[tuple[int, int, int]],
     written: Mapping[str, tuple[Array, Array]] | None, against: Meaning | None, trips: Trips = ALL_TRIPS,
-    images: Mapping[str, Array] | None = None,
+    images: Mapping[str, Array] | None = None, watch: NanWatch | None = None,
 ) -> list[str]:  # fmt: skip
     """What CTAs wrote, as (offsets, elements) or in whole ``images``, against the bounds of what they mean."""
     spec, lines = built.spec, []
@@ -149,14 +172,15 @@ def _compare_floats(
         return written[name][1][np.searchsorted(written[name][0], at)]
 
     bounds = run_bounded(spec, ctas, inputs, case, trips)
+    if watch is not None:
+        watch.see(ctas, trips, {name: (at, np.asarray(want.value)) for name, (at, want) in bounds.items()})
     for name, (at, want) in sorted(bounds.items()):
         words = partial(locate, spec.buffer(name), case=case)
         lines.append(str(compare_floats(name, at, got_at(name, at), want, where=words)))
     if against is not None:
         meant = ask_meaning(against, spec, case, inputs, tuple(sorted(bounds)))
         for name, (at, want) in sorted(run_bounded(spec, ctas, inputs, case, trips, is_tight=False).items()):
-            words = partial(locate, spec.buffer(name), case=case)
-            found = meant.compare(name, at, got_at(name, at), want, words)
+            found = meant.compare(name, at, got_at(name, at), want)
             lines.append(f"against: {found}".replace("float: ", ""))
     return lines
 
@@ -173,20 +197,21 @@ def verify_gpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
     device = gpu.require_gpu()
     cubin = compile_for(device, built)
     seeds = seeds if reads_arrays(built.plan) else seeds[:1]
-    lines = []
+    lines, notes = [], list[str]()
     for case in parameter_cases(built.spec):
-        elems = 0
+        elems, watch = 0, NanWatch()
         how = launch_case(built, case)
         if computes(built.spec) or against is not None:
             for seed in seeds:
-                found = verify_floats_run(built, case, seed, partial(gpu.run_images, cubin, how), against)
+                found = verify_floats_run(built, case, seed, partial(gpu.run_images, cubin, how), against, watch)
             lines += [f"{_case_text(case)}{line}" for line in found]
+            notes += say_lasting_nans(built, case, seeds, watch)
             continue
         for seed in seeds:
             elems = verify_run(built, case, seed, lambda i, o, how=how: gpu.run_images(cubin, how, i, o))  # type: ignore[misc]
         inputs = _count_inputs(built.plan, seeds)
         lines.append(f"{_case_text(case)}{elems} elements written, {inputs}, every byte compared")
-    return Verified(built.plan.name, built.plan.arch, device.name, tuple(lines))
+    return Verified(built.plan.name, built.plan.arch, device.name, tuple(lines), tuple(notes))
 
 
 def _count_inputs(plan: Plan, seeds: Sequence[int]) -> str:
@@ -246,10 +271,12 @@ def verify_run(built: Built, case: Mapping[str, int], seed: int, run: Run) -> in
     return elems
 
 
-def verify_floats_run(built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None) -> list[str]:
+def verify_floats_run(
+    built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None, watch: NanWatch | None = None
+) -> list[str]:
     """Run the kernel in any way and compare what it computes within its bounds; the rest of its bytes are untouched."""
     spec, memories = built.spec, {m.name: m for m in arrays(built.plan)}
-    inputs = float_inputs(built.plan, seed)
+    inputs = float_inputs(built.plan, seed, case)
     images = {}
     for name, m in memories.items():
         elems, dtype = int(evaluate(m.span, dict(case))), numpy_dtype(m.dtype)
@@ -263,7 +290,7 @@ def verify_floats_run(built: Built, case: Mapping[str, int], seed: int, run: Run
     most = max(1, _BOUNDED_ELEMS // per_cta)
     numbers = np.unique(np.linspace(0, x * y * z - 1, min(most, x * y * z)).astype(np.int64))
     ctas = [(int(n) % x, int(n) // x % y, int(n) // (x * y)) for n in numbers]
-    lines = _compare_floats(built, case, inputs, ctas, None, against, images=got)
+    lines = _compare_floats(built, case, inputs, ctas, None, against, images=got, watch=watch)
     if len(ctas) == x * y * z:
         _check_untouched(built, case, inputs, ctas, images, got)
     return [f"{line} ({_count(len(ctas), 'CTA')} of {x * y * z})" for line in lines]
@@ -285,7 +312,8 @@ def _check_untouched(
 
 
 def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -> Array:
-    """The whole physical image of a global array: random bits, or numbers where the spec converts them.
+    """The whole physical image of a global array: random bits, or numbers where the spec converts them, or says which
+    there are.
 
     Half of these are integers, as many as every type of the spec holds, and half floats, which conversions round.
     """
@@ -293,6 +321,8 @@ def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -
     dtype = numpy_dtype(memory.dtype)
     if memory.access == "out":
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
+    if memory.values is not None:
+        return draw_elements(memory, case, seed)(np.arange(elems))
     if any(OPS[c.op].exactness_of(c) != MOVES for c in outline(spec).calls):
         index = np.arange(elems)
         whole = input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(index)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tilegen
+from tests.oracles.test_early_regions import COPIES, draw_window, reading
 from tests.test_gemm import draw_problem
 from tilegen.errors import SpecError
 from tilegen.gpu.device import probe_device, runs_cubin
@@ -172,8 +173,11 @@ def test_a_running_maximum_of_negated_ints_is_right(expr: str, dtype: str) -> No
     assert verify_gpu(tilegen.build(spec), [1, 2]).lines
 
 
-def draw_tma_copy(seed: int) -> dict[str, Any]:
-    """A tile that TMA loads, stores, or both: widths of rows, swizzles, pitches, edges; it may not be possible."""
+def draw_tma_copy(seed: int, is_early: bool = False) -> dict[str, Any]:
+    """A tile that TMA loads, stores, or both: widths of rows, swizzles, pitches, edges; it may not be possible.
+
+    ``is_early``: the first tiles begin before the array.
+    """
     draw = random.Random(seed)
     dtype = draw.choice(list(BYTES))
     unit = 16 // BYTES[dtype]
@@ -197,12 +201,16 @@ def draw_tma_copy(seed: int) -> dict[str, Any]:
     )
     load: dict[str, Any] = {"src": f"X[{region}]", "dst": "t", "edge": "clip"}
     store: dict[str, Any] = {"src": "t", "dst": f"Y[{region}]", "edge": "clip"}
+    up, left = (draw.randint(1, rows), draw.randint(0, columns // unit) * unit) if is_early else (0, 0)
+    if is_early:
+        region = f"by*{rows} - {up} : +{rows}, bx*{columns} - {left} : +{columns}"
+        load, store = load | {"src": f"X[{region}]"}, store | {"dst": f"Y[{region}]"}
     load |= {"variant": "tma", "barrier": "full"} if by_tma[0] else {}
     store |= {"variant": "tma"} if by_tma[1] else {}
     met = [{"wait": {"barrier": "full"}}] if by_tma[0] else [{"sync": "async"}, {"sync": "cta"}]
     return {
         "kernel": f"tma{seed}", "arch": "sm_90", "threads": draw.choice([32, 128]),
-        "grid": {"bx": f"ceil({n} / {columns})", "by": f"ceil({m} / {rows})"},
+        "grid": {"bx": f"ceil({n + left} / {columns})", "by": f"ceil({m + up} / {rows})"},
         "buffers": {"X": array, "Y": array, "t": tile},
         "ops": [{"copy": load}, *met, {"copy": store}, *([{"wait": 0}] if by_tma[1] else [])],
     }  # fmt: skip
@@ -219,3 +227,32 @@ def test_drawn_boxes_are_right_or_refused() -> None:
             continue
         found["right"] += bool(verify_gpu(built, [seed]).lines)
     assert found["right"] > 60, found
+
+
+def test_drawn_boxes_that_begin_before_their_array_are_right_or_refused() -> None:
+    """What they read there is 0, and nothing is written: neither before the array nor in another row."""
+    found = Counter[str]()
+    for seed in range(300):
+        try:
+            built = tilegen.build(draw_tma_copy(seed, is_early=True))
+        except SpecError:
+            found["refused"] += 1
+            continue
+        found["right"] += bool(verify_gpu(built, [seed]).lines)
+    assert found["right"] > 60, found
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_windows_that_begin_before_their_array_are_right(how: str) -> None:
+    """Loads by threads and by cp.async, as wide as they may be."""
+    for seed in range(8):
+        window = draw_window(random.Random(f"{how} {seed}"), ("float32",))
+        assert verify_gpu(tilegen.build(reading(window, how)), [seed]).lines
+
+
+@pytest.mark.parametrize("pad", ["-1", "inf", "2.5"])
+def test_pads_are_what_is_read(pad: str) -> None:
+    for how in ("from array to array", "into registers", "by elementwise", "turned over"):
+        window = draw_window(random.Random(f"{how} {pad}"), ("float32", "float16"))
+        text = reading(window, how).replace("edge: clip", f"edge: clip, pad: {pad}")
+        assert verify_gpu(tilegen.build(text), [1]).lines

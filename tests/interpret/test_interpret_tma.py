@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 
 import numpy as np
 import pytest
 
 from tests.interpret.edits import S, fault_of, get, kernel, put, q, tx, values, values_at
-from tilegen.index import Index, Var, equal, less, select, sub
+from tilegen.index import Index, Var, equal, evaluate, less, select, sub
 from tilegen.interpret import interpret
 from tilegen.plan import (
     Arrive,
@@ -239,15 +240,26 @@ def test_boxes_are_clipped_at_the_edges():
     ("row", "column"), [(1, sub(0, 40)), (sub(0, 1), 40), (select(less(tx(64), 1), 1, 0), sub(8, 16))]
 )
 @pytest.mark.parametrize("is_load", [True, False])
-def test_a_box_may_not_begin_before_its_array(row, column, is_load):
+def test_a_box_may_begin_before_its_array(row, column, is_load):
     """TMA reads zeros there and writes nothing, also where the offset is that of an element."""
-    done = Slot(FULL, 0)
-    start = (Arrive(done, BYTES), Tma(IN, (row, column) if is_load else (0, 0), S[0], done))
-    steps = (elected(*start), arrived(), *(() if is_load else (store(row=row, column=column), SENT)))
-    plan = plan_of(*steps)
-    fault = fault_of(plan, {"X": values})
-    assert fault is not None and fault.code == "TG401" and "before its beginning" in fault.message
-    assert [f.code for f in unproven_ranges(plan)] == ["TG414"]
+    done, from_, to = Slot(FULL, 0), (row, column) if is_load else (0, 0), (0, 0) if is_load else (row, column)
+    start = (Arrive(done, BYTES), Tma(IN, from_, S[0], done))
+    plan = plan_of(elected(*start), arrived(), store(row=to[0], column=to[1]), SENT)
+    got = values_at(interpret(plan, [(0, 0, 0)], {"X": values}), "Y")
+    read, written = ([int(evaluate(x, {"tx": 0})) for x in at] for at in (from_, to))
+    wanted = {}
+    for r, c in product(range(8), range(16)):
+        at, source = [(base[0] + r, base[1] + c) for base in (written, read)]
+        if all(0 <= x < n for x, n in zip(at, (30, 40), strict=True)):
+            is_there = all(0 <= x < n for x, n in zip(source, (30, 40), strict=True))
+            wanted[at[0] * 40 + at[1]] = float(values(np.int64(source[0] * 40 + source[1]))) if is_there else 0.0
+    assert got == wanted
+    assert unproven_ranges(plan) == ()
+
+
+def test_coordinates_of_a_box_are_ints():
+    far = plan_of(elected(Arrive(Slot(FULL, 0), BYTES), Tma(IN, (sub(0, 1 << 40), 0), S[0], Slot(FULL, 0))), arrived())
+    assert [f.code for f in unproven_ranges(far)] == ["TG414"]
 
 
 @pytest.mark.parametrize("is_load", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -140,6 +141,35 @@ def test_text_that_is_none(text: str) -> None:
     with pytest.raises(LayoutError) as found:
         cute.parse(text)
     assert found.value.span is not None
+
+
+def as_printed(layout: CuteLayout) -> str:
+    """The text as CuTe's ``print`` has static ints."""
+    return re.sub(r"\d+", lambda n: f"_{n[0]}", str(layout))
+
+
+@law
+@given(layouts(), st.integers(1, 3), st.sampled_from((8, 16, 32, 64)), st.sampled_from(("", "s", "g", "r")))
+def test_what_cute_prints_is_read(layout: CuteLayout, bits: int, elem_bits: int, space: str) -> None:
+    """A swizzle before a pointer permutes the bytes of the address, and the layout counts elements."""
+    text = as_printed(layout)
+    assert cute.parse(text) == layout and cute.is_printed(text)
+    pointer = f"{space}mem_ptr[{elem_bits}b]" if space else f"ptr[{elem_bits}b]"
+    assert cute.parse(f"{pointer}(0x7f8800000400) o {text}") == layout
+    for between in (f" o {pointer}(unset) o ", f"_{pointer}(0x7f8800000400) o "):
+        composed = cute.parse(f"Sw<{bits},4,3>{between}{text}")
+        assert isinstance(composed, cute.ComposedLayout)
+        in_bytes = cute.Swizzle(bits, 4, 3, "bytes")
+        for x in range(0, cute.size(layout), 5):
+            assert composed(x) * elem_bits // 8 == in_bytes(layout(x) * elem_bits // 8)
+    assert cute.parse(f"S<{bits},4,3> o 0 o {layout}") == cute.parse(f"Swizzle<{bits},4,3> o _0 o {text}")
+
+
+@pytest.mark.parametrize(("text", "hint"), [("(?,64):(64,_1)", "put them in"), ("(64,8):(1@0,1@1)", "coordinates")])
+def test_what_cute_prints_without_numbers_says_what_is_missing(text: str, hint: str) -> None:
+    with pytest.raises(LayoutError) as found:
+        cute.parse(text)
+    assert hint in found.value.hint and found.value.span is not None
 
 
 @pytest.mark.parametrize("coord", [(-1,), (4, 0), (0, 6), (0, 0, 0), ((0, 0), 0), (1.5,), (0, (2, 0))])

@@ -29,6 +29,7 @@ SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
 # those of gemm_w8a16 and sgemm_step1 so long that the proofs run some of the trips only.
 SIZES = {
     "attention": {"BH": 2, "S": 300, "D": 64}, "attention_hopper": {"BH": 1, "S": 300, "D": 64},
+    "conv3x3": {"B": 1, "H": 9, "W": 17, "C": 64, "F": 128},
     "gemm": {"M": 128, "N": 256, "K": 704}, "gemm_batched": {"L": 2, "M": 72, "N": 64, "K": 704},
     "gemm_double": {"M": 72, "N": 64, "K": 104}, "gemm_f32": {"M": 70, "N": 66, "K": 230},
     "gemm_few_tiles": {"M": 21, "N": 11, "K": 1101}, "hgemm_shared_k": {"M": 32, "N": 32, "K": 640},

@@ -17,12 +17,13 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from tilegen.ops import ALL_OPS
-from tilegen.spec import models
+from tilegen.spec import launch_models, models
 
 # What a part of a spec is called on the page, and the model of its keys.
 PARTS: dict[str, type[BaseModel]] = {
-    "spec": models.SpecFields, "param": models.ParamFields, "grid": models.GridFields,
-    "cluster": models.ClusterFields, "buffer": models.BufferFields, "padded": models.PaddedFields,
+    "spec": models.SpecFields, "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
+    "grid": launch_models.GridFields, "cluster": launch_models.ClusterFields,
+    "buffer": models.BufferFields, "padded": models.PaddedFields,
     "view": models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,
     "for": models.LoopFields, "let": models.LetFields, "when": models.WhenFields, "role": models.RoleBlockFields,
     "sync": models.SyncFields, "commit": models.CommitFields, "wait": models.WaitFields,
@@ -61,7 +62,9 @@ def _list_mappings(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
     for part, key in (("grid", "grid"), ("cluster", "cluster")):
         yield part, spec.get(key, {})
     for part, key in (("param", "params"), ("roles", "roles"), ("barriers", "barriers")):
-        yield from ((part, entry) for entry in spec.get(key, {}).values() if isinstance(entry, Mapping))
+        for entry in spec.get(key, {}).values():
+            if isinstance(entry, Mapping):
+                yield "choice" if "choices" in entry else part, entry
     for buffer in spec.get("buffers", {}).values():
         yield "view" if "view" in buffer else "buffer", buffer
         if isinstance(buffer.get("layout"), Mapping):

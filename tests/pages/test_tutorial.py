@@ -29,7 +29,7 @@ def test_the_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_the_page_shows_of_files_is_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces of the spec that `tilegen init` writes, which nobody is asked to save."""
-    start = (ROOT / "tilegen" / "templates" / "start.yaml").read_text(encoding="utf-8")
+    start = (ROOT / "tilegen" / "templates" / "start" / "transpose.yaml").read_text(encoding="utf-8")
     shown = re.findall(r"(?<!-->\n)^```yaml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
     assert len(shown) == 2
     for piece in shown:

@@ -282,9 +282,12 @@ def test_clipping_is_for_global_arrays() -> None:
     assert codes(text + op % "1:33") == ["TG207"]
 
 
-def test_clipping_does_not_reach_before_the_start() -> None:
+def test_clipping_reaches_before_the_start() -> None:
     text = "grid: {bx: 4}\n" + BUFFERS + 'ops:\n  - fill: {dst: "X[bx*32 - 1 : +32]", value: 0, edge: clip}\n'
-    assert codes(text) == ["TG207"]
+    load_text(text)
+    load_text(text.replace("bx*32 - 1", "-1"))
+    assert codes(text.replace(", edge: clip", "")) == ["TG207"]
+    assert codes(text.replace("bx*32 - 1", "-bx")) == ["TG205"]
 
 
 # ---------------------------------------------------------------- statements

@@ -69,3 +69,20 @@ def test_a_role_that_nothing_runs_and_a_name_that_no_expression_has() -> None:
     ops = f'ops:\n  - elementwise: {{dst: "Y[bx*32 : +32]", expr: x + 1.0, with: {given}}}\n'
     [warning] = _load("threads: 64\n", ops=ops).warnings
     assert (warning.code, warning.message) == ("TG123", "the expression does not use 'z' of 'with'")
+
+
+_WRITTEN_BACK = [  # ops, and the arrays that are said to get a result that is none of theirs
+    ('  - copy: {src: "X[0:32]", dst: "Y[0:32]"}\n  - copy: {src: "Y[0:32]", dst: "X[32:64]"}\n', ["X"]),
+    ('  - copy: {src: "X[0:32]", dst: s}\n  - sync: cta\n  - copy: {src: s, dst: "X[0:32]"}\n', []),
+    ('  - elementwise: {dst: "X[0:32]", expr: "x + 1", with: {x: "X[0:32]"}}\n', []),
+    ('  - copy: {src: "X[0:32]", dst: "Y[0:32]"}\n  - copy: {src: "X[32:64]", dst: "Y[32:64]"}\n', []),
+    ('  - fill: {dst: "X[0:32]", value: 0}\n  - copy: {src: "Y[0:32]", dst: "X[32:64]"}\n', []),
+]
+
+
+@pytest.mark.parametrize(("ops", "arrays"), _WRITTEN_BACK)
+def test_a_result_that_is_copied_onto_an_input_is_said(ops: str, arrays: list[str]) -> None:
+    shared = "  s: {scope: shared, dtype: float16, shape: [32, 64]}\n" if " s" in ops else ""
+    warnings = [w for w in _load("threads: 64\n", shared, f"ops:\n{ops}").warnings if w.code == "TG125"]
+    assert [w.message.split("'")[1] for w in warnings] == arrays
+    assert all(w.mark is not None and w.mark.text.strip().startswith("- copy") for w in warnings)

@@ -313,8 +313,9 @@ def test_a_floor_that_is_not_counted_is_none(monkeypatch: pytest.MonkeyPatch) ->
     needs.count_needed_sectors.cache_clear()
     assert explained["summary"]["sectors_floor"] is None
     assert {t["sectors_floor"] for op in explained["ops"] for t in op["traffic"]} == {None}
-    page = explain_text(explained, ARCHES["sm_90"])
-    assert "floor not counted: over" in " ".join(page.split()) and "In: its sectors' floor was not counted" in page
+    page, short = (explain_text(explained, ARCHES["sm_90"], shows_all) for shows_all in (True, False))
+    assert all("floor not counted, for over" in " ".join(text.split()) for text in (page, short))
+    assert "In: its sectors' floor was not counted" in page and "In: its" not in short
 
 
 # ---------------------------------------------------------------- lines

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,6 +76,8 @@ def largest(dtype: str) -> float:
     >>> largest("float16"), largest("int32")
     (65504.0, inf)
     """
+    import ml_dtypes
+
     finfo: Any = ml_dtypes.finfo  # which says nothing of its types
     return float(finfo(numpy_dtype(dtype)).max) if dtype in FLOAT_FORMATS else float("inf")
 

@@ -22,6 +22,7 @@ from tilegen.layouts import TileLayout, row_major
 from tilegen.ops import OPS
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.flows import Flow
+from tilegen.ops.partition_layout import lane_axis, partition_layout
 from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.outline import outline
@@ -319,7 +320,17 @@ def _report_free(spec: Spec, name: str) -> Diagnostic:
     calls = [c for c in outline(spec).calls if any(r.buffer.root == name for r in c.regions.values())]
     has = "no op takes it to or from memory, or meets it with registers whose layout is known"
     has = has if calls else "no op uses it"
-    return Diagnostic("TG309", f"nothing says which threads own '{name}': {has}", buffer.mark, "write its layout")
+    hint = _say_fitting_layout(spec, buffer, calls)
+    return Diagnostic("TG309", f"nothing says which threads own '{name}': {has}", buffer.mark, hint)
+
+
+def _say_fitting_layout(spec: Spec, buffer: Buffer, calls: Sequence[Call]) -> str:
+    """A layout that fits a register buffer, to copy: each element once, dealt out to the threads of its first op."""
+    scope, role = (calls[0].scope, calls[0].role) if calls else ("cta", "")
+    axis, threads = lane_axis(scope, spec.threads_of(role))
+    extents = tuple(n for n in buffer.shape if isinstance(n, int))
+    layout = partition_layout(extents, DTYPES[buffer.dtype].bytes, threads, axis, 1)
+    return f'write its layout, for example "{layout}"'
 
 
 def _check_size(spec: Spec, chosen: dict[str, _Claim]) -> None:

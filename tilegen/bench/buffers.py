@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tilegen import gpu
 from tilegen.arithmetic.formats import FLOAT_FORMATS
 from tilegen.bench.meaning import Task, derive_meaning
@@ -13,6 +15,7 @@ from tilegen.bench.products import Product
 from tilegen.dtypes import DTYPES
 from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
+from tilegen.proofs.floats import draw_elements
 from tilegen.render import launch_info
 from tilegen.verifying import compile_for, launch_case
 
@@ -40,13 +43,13 @@ def lay_out(session: Session, built: Built, case: Mapping[str, int], seed: int) 
     meaning = derive_meaning(built.spec, case)
     if isinstance(meaning, Product):
         drawn: list[Images] = [
-            {name: _draw_image(session, memories[name], size, SEEDS * (seed + k) + number)
+            {name: _draw_image(session, memories[name], case, size, SEEDS * (seed + k) + number)
              for number, (name, size) in enumerate(sizes.items())}
             for k in range(rotation.sets)
         ]  # fmt: skip
         return Task(meaning, (), (), session.watch, tuple(drawn)), drawn, rotation
     sets: list[Images] = [
-        {name: _make_image(session, memories[name], size, seed + k) for name, size in sizes.items()}
+        {name: _make_image(session, memories[name], case, size, seed + k) for name, size in sizes.items()}
         for k in range(rotation.sets)
     ]
     half = max(1, moved // 2)
@@ -57,16 +60,20 @@ def lay_out(session: Session, built: Built, case: Mapping[str, int], seed: int) 
     return Task(meaning, pairs, copies, session.watch), sets, rotation
 
 
-def _make_image(session: Session, memory: Memory, size: int, seed: int) -> Any:
+def _make_image(session: Session, memory: Memory, case: Mapping[str, int], size: int, seed: int) -> Any:
+    """Random bits, or elements of the values that the spec promises."""
+    if memory.values is not None:
+        return gpu.upload_bytes(draw_elements(memory, case, seed)(np.arange(size // memory.elem_bytes)))
     image = gpu.allocate_bytes(size)
     gpu.fill_random(session.watch.instruments, image, seed, 1 if memory.dtype == "bool" else 0xFF)
     return image
 
 
-def _draw_image(session: Session, memory: Memory, size: int, seed: int) -> Any:
-    """Random normal elements; of types that have none, random bits."""
-    if memory.dtype not in FLOAT_FORMATS and DTYPES[memory.dtype].kind != "int":
-        return _make_image(session, memory, size, seed)
+def _draw_image(session: Session, memory: Memory, case: Mapping[str, int], size: int, seed: int) -> Any:
+    """Random normal elements; of types that have none, or with values that are promised, as ``_make_image``."""
+    is_normal = memory.dtype in FLOAT_FORMATS or DTYPES[memory.dtype].kind == "int"
+    if not is_normal or memory.values is not None:
+        return _make_image(session, memory, case, size, seed)
     image = gpu.allocate_bytes(size)
     gpu.fill_normal(session.watch.instruments, image, memory.dtype, seed)
     return image

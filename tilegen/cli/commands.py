@@ -20,6 +20,7 @@ from tilegen import __version__
 from tilegen.cli.configuration import option_defaults, read_configuration
 from tilegen.cli.ending import end_safely
 from tilegen.cli.options import (
+    START_KINDS,
     complete_codes,
     is_typed,
     read_manner,
@@ -77,7 +78,7 @@ def _keep_freed_memory() -> None:
     epilog="Exit codes: 0 done; 1 invalid spec, mismatch or stale; 2 usage or files; 3 what was asked is not here.",
 )  # fmt: skip
 @with_color
-@click.version_option(__version__, message="tilegen %(version)s")
+@click.version_option(__version__, "-V", "--version", message="tilegen %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Readable CUDA kernels from YAML specs of buffers, layouts and tile operations: chosen, explained, proved.
@@ -94,15 +95,18 @@ _WITHOUT_CONFIGURATION = ("init", "rule", "schema", "completion")
 # ---------------------------------------------------------------- commands
 @cli.command(short_help="A commented spec to begin with.")
 @click.argument("name", default="my_kernel", metavar="[NAME]")
+@click.option(
+    "--from", "kind", type=click.Choice(START_KINDS), default=START_KINDS[0], show_default=True, help="Which one.",
+)  # fmt: skip
 @with_color
-def init(name: str) -> int:
+def init(name: str, kind: str) -> int:
     """Write NAME.yaml, a commented spec that builds, and tilegen.schema.json for editors. Overwrites nothing.
 
     NAME is my_kernel where none is given; it may lie in a folder.
     """
     from tilegen.cli.starting import init_command
 
-    return init_command(name)
+    return init_command(name, kind)
 
 
 @cli.command(short_help="SPEC to CUDA: check, choose, prove, render.")
@@ -172,6 +176,8 @@ def verify(
     help="json prints JSON on stdout, errors too; svg is a picture for documents, html the page of `tilegen view`.",
 )  # fmt: skip
 @click.option("--summary", "is_short", is_flag=True, help="Ten lines.")
+@click.option("--op", "only", type=click.IntRange(1), metavar="N", help="Op N alone.")
+@click.option("--all", "shows_all", is_flag=True, help="Also variants that cannot do an op, and accesses at edges.")
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
 @click.option("--events", is_flag=True, help="What roles do and wait for in one CTA, or cluster: a drawing, a table.")
 @click.option("--rows", type=click.IntRange(1, 100_000), metavar="N", help="With --events: so many rows (30).")
@@ -182,8 +188,9 @@ def verify(
 @with_jobs
 @with_color
 def explain(
-    spec: str, form: str, access: int | None, events: bool, rows: int | None, arch: str | None,
-    settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool, jobs: int,
+    spec: str, form: str, only: int | None, shows_all: bool, access: int | None, events: bool, rows: int | None,
+    arch: str | None, settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool,
+    jobs: int,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
@@ -199,6 +206,11 @@ def explain(
 
     if (resolved or expanded or is_short) and not is_typed("form"):
         form = "text"  # whatever the configuration says
+    if (only is not None or shows_all) and (
+        form != "text" or is_short or resolved or expanded or events or access is not None
+    ):
+        option = "--op" if only is not None else "--all"
+        raise click.UsageError(f"{option} is of the page that explain prints, and of no other form of it")
     if is_short or form in ("svg", "html"):
         if access is not None or events or compiles or resolved or expanded or rows or (is_short and form != "text"):
             option = "--summary" if is_short else f"--format {form}"
@@ -221,7 +233,7 @@ def explain(
         return events_command(spec, form, rows or 30, arch, settings, jobs)
     if resolved or expanded:
         return (resolve_command if resolved else expand_command)(spec, arch, settings, jobs)
-    return explain_command(spec, form, access, arch, settings, compiles, jobs)
+    return explain_command(spec, form, access, arch, settings, compiles, jobs, shows_all, only)
 
 
 class BenchCommand(click.Command):
@@ -340,8 +352,8 @@ def rule(code: str | None) -> int:
 def schema() -> int:
     """Print the JSON Schema of specs, for editors that complete and check YAML.
 
-    With `tilegen schema > tilegen.schema.json` beside a spec, this line anywhere in the spec tells editors that have a
-    YAML language server:
+    With `tilegen schema > tilegen.schema.json` beside a spec, this line, best the first of the spec, tells editors that
+    have a YAML language server:
 
     \b
     # yaml-language-server: $schema=tilegen.schema.json

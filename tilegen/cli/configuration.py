@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from tilegen.errors import Diagnostic, InputError, Mark
+from tilegen.near_words import find_near
 
 CODE = "TG605"
 _HEAD = re.compile(r"\s*\[\s*tool\s*\.\s*tilegen\b")
@@ -98,8 +98,8 @@ def _judge(path: Path, text: str, key: str, value: Any) -> tuple[str, Mark, str]
     """What is wrong with a key, where, and the nearest fix."""
     mark = _find(path, text, key)
     if key not in KEYS:
-        near = get_close_matches(key, KEYS, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(KEYS)}"
+        near = find_near(key, KEYS)
+        hint = f"did you mean '{near}'?" if near else f"the keys are {', '.join(KEYS)}"
         return f"unknown key '{key}' in [tool.tilegen]", mark, hint
     if key == "jobs":
         if type(value) is not int or value < 1:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -19,12 +19,15 @@ from tilegen.report import access_text, explain_access, explain_text, resolved_t
 from tilegen.spec.outline import launch_of
 from tilegen.spec.printing import print_spec
 
+_Found = TypeVar("_Found")
+
 
 def explain_command(
     path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int | float], compiles: bool,
-    jobs: int,
+    jobs: int, shows_all: bool = False, only: int | None = None,
 ) -> int:  # fmt: skip
-    """Explain a spec; ``access`` counts from 1, as the text numbers them; ``compiles`` adds what the cubin needs."""
+    """Explain a spec; ``access`` and ``only`` (one op) count from 1, as the text numbers them; ``compiles`` adds what
+    the cubin needs, ``shows_all`` what lost for a reason that no other choice would mend."""
     with watch_progress(1) as begin:
         begin(path)
         spec = load(read_spec(path), arch, settings, jobs)
@@ -36,14 +39,20 @@ def explain_command(
             print_json(explained | ({"compiled": compiled} if compiled else {}))
         else:
             tail = ["", *wrap_line(describe_resources(compiled))] if compiled else []
-            print_data("\n".join([explain_text(explained, ARCHES[plan.arch]), *tail]))
+            page = _tried_number("--op", lambda: explain_text(explained, ARCHES[plan.arch], shows_all, only))
+            print_data("\n".join([page, *tail]))
         return 0
-    try:
-        shown = explain_access(plan, launch, access)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="'--access'") from None
+    shown = _tried_number("--access", lambda: explain_access(plan, launch, access))
     print_json(shown) if form == "json" else print_data(access_text(shown))
     return 0
+
+
+def _tried_number(option: str, ask: Callable[[], _Found]) -> _Found:
+    """What ``ask`` returns; its ValueError is about the number that an option was given."""
+    try:
+        return ask()
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=f"'{option}'") from None
 
 
 def summary_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:

@@ -15,12 +15,10 @@ import click
 from tilegen import drawing, layouts
 from tilegen.cli.console import print_data, print_json
 from tilegen.drawing import Subject, take_subject
-from tilegen.errors import Diagnostic, LayoutError, Mark, SpecError
+from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.layouts.constructors import element_bits
 
-PATH = "<layout>"  # where errors of the text lie
 NO_TERMINAL = (100, 24)
-_CODES = {"TG105": "TG200"}  # what the notation calls unreadable, as in a spec
 _BACKGROUNDS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red", "bright_white", "bright_green")
 _Result = TypeVar("_Result")
 
@@ -55,10 +53,9 @@ def layout_command(wishes: LayoutWishes, form: str) -> int:
         raise click.UsageError("--banks needs the size of an element: --dtype float16, for example")
     shape = read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None
     bits = _read_width(wishes.dtype) if wishes.dtype else None
-    given = located(wishes.text, lambda: drawing.read_layout(wishes.text, shape))
+    located(wishes.text, lambda: drawing.read_layout(wishes.text, shape))
     mma = located(wishes.text, lambda: layouts.read_mma(wishes.text))
-    own = shape if mma is None or shape else layouts.covered_shape(*mma)
-    subject = _tried("--shape" if shape else "layout", lambda: take_subject(given, own))
+    subject = _tried("--shape" if shape else "layout", lambda: drawing.read_subject(wishes.text, shape))
     subject, changed = _change(subject, wishes)
     if form == "svg":
         print_data(_svg(subject, bits if wishes.banks else None))
@@ -192,7 +189,7 @@ def _tried(option: str, ask: Callable[[], _Result]) -> _Result:
         return ask()
     except LayoutError as error:
         message = f"{option}: {error}"
-        raise SpecError(Diagnostic(_CODES.get(error.code, error.code), message, hint=error.hint)) from None
+        raise SpecError(Diagnostic(error.rule, message, hint=error.hint)) from None
 
 
 def located(text: str, read: Callable[[], _Result]) -> _Result:
@@ -200,18 +197,4 @@ def located(text: str, read: Callable[[], _Result]) -> _Result:
     try:
         return read()
     except LayoutError as error:
-        code = _CODES.get(error.code, error.code)
-        mark = mark_text(text, *(error.span or (0, len(text))))
-        raise SpecError(Diagnostic(code, str(error), mark, error.hint)) from None
-
-
-def mark_text(text: str, start: int, end: int) -> Mark:
-    """The place of characters start to end of a layout's text.
-
-    >>> str(mark_text("S[8:\\n1@x]", 7, 8))
-    '<layout>:2:3'
-    """
-    line = text.count("\n", 0, start)
-    first = text.rfind("\n", 0, start) + 1
-    whole = text[first:].split("\n", 1)[0]
-    return Mark(PATH, line + 1, start - first + 1, max(1, min(end, first + len(whole)) - start), whole)
+        raise SpecError(error.describe(text)) from None

@@ -24,7 +24,7 @@ def rule_command(code: str | None) -> int:
     if code is None:
         print_data("\n".join(f"{code}  {rule.title}" for code, rule in sorted(RULES.items())))
         return 0
-    known = code.upper()
+    known = f"TG{code.upper().removeprefix('TG').zfill(3)}"
     if known not in RULES:
         near = get_close_matches(known, RULES, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""

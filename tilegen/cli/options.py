@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+START_KINDS = ("transpose", "softmax", "gemm", "roles", "stencil")  # of specs to begin with
 _INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 _DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
 Command = TypeVar("Command", bound=Callable[..., Any])

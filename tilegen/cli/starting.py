@@ -13,11 +13,11 @@ from tilegen.cli.writing import write_together
 from tilegen.errors import Diagnostic, InputError
 
 SCHEMA = "tilegen.schema.json"
-_START = Path(__file__).parents[1] / "templates" / "start.yaml"
+_STARTS = Path(__file__).parents[1] / "templates" / "start"  # a file for each of START_KINDS
 
 
-def init_command(name: str) -> int:
-    """Write a commented spec NAME.yaml and, beside it, the schema that editors read. Overwrites nothing.
+def init_command(name: str, kind: str) -> int:
+    """Write a commented spec NAME.yaml of a kind and, beside it, the schema that editors read. Overwrites nothing.
 
     Raises InputError (TG606) where the spec is there already.
     """
@@ -28,7 +28,7 @@ def init_command(name: str) -> int:
     kernel = _read_kernel(path.stem)
     if path.exists():
         raise InputError(Diagnostic("TG606", f"{path} is there already", hint="choose another name, or move it away"))
-    files = {path.name: _START.read_text(encoding="utf-8").replace("KERNEL", kernel)}
+    files = {path.name: (_STARTS / f"{kind}.yaml").read_text(encoding="utf-8").replace("KERNEL", kernel)}
     if not (path.parent / SCHEMA).exists():
         files[SCHEMA] = json.dumps(schema(ALL_OPS), indent=2) + "\n"
     write_together(files, path.parent)
@@ -39,15 +39,13 @@ def init_command(name: str) -> int:
 
 
 def _read_kernel(stem: str) -> str:
-    from tilegen.spec.names import MAX_NAME, kernel_reason
+    from tilegen.spec.names import MAX_NAME, kernel_reason, mend_name
 
     is_name = stem.isidentifier() and stem.isascii() and len(stem) <= MAX_NAME
     reason = kernel_reason(stem) if is_name else ""
     if is_name and not reason:
         return stem
-    fixed = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in stem[: MAX_NAME - 2])
-    if not fixed or fixed[0].isdigit() or kernel_reason(fixed):
-        fixed = f"k_{fixed.lstrip('_').replace('__', '_')}"
+    fixed = mend_name(stem, kernel_reason)
     why = f": it is {reason}" if reason else ""
     raise click.BadParameter(f"{stem!r} is no name for a kernel{why}; '{fixed}' is one", param_hint="'NAME'")
 

@@ -21,9 +21,9 @@ from tilegen.cli.console import (
 from tilegen.cli.options import Manner
 from tilegen.cli.reading import Word
 from tilegen.gpu import find_device
+from tilegen.near_words import suggest
 from tilegen.pipeline import Built, build, load
 from tilegen.proofs.against import Meaning, refuse
-from tilegen.spec.findings import suggest
 from tilegen.verifying import Verified, choose_device, reads_arrays, verify_built
 
 
@@ -125,6 +125,7 @@ def _result_data(result: _Result) -> dict[str, Any]:
         "device": verified.device,
         "lines": list(verified.lines),
         "unused": list(result.unused),
+        "notes": list(verified.notes),
         "warnings": [diagnostic_data(warning) for warning in result.built.warnings],
         "seconds": round(result.seconds, 3),
     }

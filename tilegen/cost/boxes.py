@@ -68,5 +68,6 @@ def _ends_of(chunks: Ints) -> tuple[Ints, Ints]:
 def _count_sectors(chunks: Ints) -> int:
     """Sectors that the chunks of one box, in its order, move; one that begins anywhere may have a part of two."""
     shared = np.arange(len(chunks)) * _CHUNK_BYTES  # swizzles stay inside of 128 bytes, which is what counts
+    chunks = chunks - int(chunks.min()) // access.SECTOR_BYTES * access.SECTOR_BYTES  # a box may begin before its array
     begin, end = _ends_of(chunks)
     return access.tma_sectors(np.concatenate([shared, shared]), np.concatenate([begin, end]))

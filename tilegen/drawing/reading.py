@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -13,8 +12,6 @@ from tilegen.errors import LayoutError
 from tilegen.layouts import cute, linear
 
 _PLAIN = {"row": layouts.row_major, "col": layouts.column_major}
-_SWIZZLE = re.compile(r"^\s*Swizzle<")  # as CuTe's C++ spells what it prints as Sw<
-_CUTE = re.compile(r"\s*(?:Sw<|[(_0-9])")
 
 
 @dataclass(frozen=True)
@@ -46,16 +43,7 @@ def read_layout(text: str, shape: Sequence[int] | None = None) -> Any:
         if shape is None:
             raise LayoutError(f"'{text.strip()}' needs a shape", hint="give one: --shape 8,64", code="TG105")
         return plain(shape)
-    spelled = _SWIZZLE.sub("Sw<", text)
-    if not _CUTE.match(spelled):
-        return layouts.parse(text)
-    try:
-        return cute.parse(spelled)
-    except LayoutError as error:
-        if error.span is not None and error.span[0] > 0:
-            more = len(text) - len(spelled)
-            error.span = (error.span[0] + more, error.span[1] + more)
-        raise
+    return cute.parse(text) if cute.is_printed(text) else layouts.parse(text)
 
 
 def read_subject(text: str, shape: Sequence[int] | None = None) -> Subject:
@@ -65,8 +53,11 @@ def read_subject(text: str, shape: Sequence[int] | None = None) -> Subject:
     S[(8, 4, 2):(2, 16, 1)]
     >>> read_subject("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]", (8, 8)).shape
     (8, 8)
+    >>> read_subject("tiled_mma('mma.m16n8k16', (2, 2, 1), None, 'C', (64, 32, 16))").shape
+    (64, 32)
     """
-    return take_subject(read_layout(text, shape), shape)
+    given, mma = read_layout(text, shape), None if shape else layouts.read_mma(text)
+    return take_subject(given, layouts.covered_shape(*mma) if mma else shape)
 
 
 def take_subject(given: Any, shape: Sequence[int] | None = None) -> Subject:

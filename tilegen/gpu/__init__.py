@@ -38,6 +38,7 @@ from tilegen.gpu.timing import (
     fill_bytes,
     free_memory,
     open_stopwatch,
+    upload_bytes,
     view_elems,
 )
 
@@ -79,5 +80,6 @@ __all__ = [
     "require_gpu",
     "run_guarded",
     "run_images",
+    "upload_bytes",
     "view_elems",
 ]  # fmt: skip

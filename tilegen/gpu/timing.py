@@ -93,6 +93,11 @@ def allocate_bytes(count: int) -> Any:
     return cupy.empty(count, cupy.uint8)
 
 
+def upload_bytes(elements: Any) -> Any:
+    """The bytes of a NumPy array on the device."""
+    return load_cupy().asarray(np.ascontiguousarray(elements).view(np.uint8).ravel())
+
+
 def fill_bytes(image: Any, value: int) -> None:
     """Set every byte, on the current stream."""
     cupy = load_cupy()

@@ -174,6 +174,7 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
         return True
     picked = sorted(selections(x) | selections(n), key=str)
     if picked and cases > 0:
+        guards = tuple(substitute(g, known) for g in guards)  # else a selection would be another one in them
         return all(
             _is_below(
                 replace_part(x, picked[0], value), replace_part(n, picked[0], value),

@@ -143,17 +143,13 @@ def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
         check_int(text, value, site)
         axis = [-1 if j == k else 1 for j in range(len(step.map.box))]
         c = value.reshape(-1, *[1] * len(axis)) + np.arange(n).reshape(axis)
-        if np.any(value < 0):
-            row = int(np.argmax(value < 0))
-            message = f"a box of {root.memory.name} begins at {int(value[row])} of dimension {d}, before its beginning"
-            site.fail(OUT_OF_BOUNDS, message, row)
         apart = value * root.memory.elem_bytes % TMA_UNIT_BYTES if d == step.map.dims[-1] else np.zeros(1)
         if np.any(apart):
             row = int(np.argmax(apart != 0))
             message = f"a box of {root.memory.name} begins at {int(value[row])} of dimension {d}"
             site.fail(MISALIGNED, f"{message}, which is no multiple of {TMA_UNIT_BYTES} bytes", row)
-        inside &= c < root.shape[d]
-        flat += np.minimum(c, root.shape[d] - 1) * root.pitches[d]
+        inside &= (c >= 0) & (c < root.shape[d])
+        flat += np.clip(c, 0, root.shape[d] - 1) * root.pitches[d]
     return root.store, flat.reshape(shape[0], -1), inside.reshape(shape[0], -1)
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
-from tilegen.errors import LayoutError
+from tilegen.errors import LayoutError, show_text
 from tilegen.index import Index, add, bound, div, least, mod, mul, sub
 from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS, MmaTiling, row_major, tile_mma, tiled_mma
 from tilegen.layouts.core.iters import Iter, Iters, is_symbolic, require_axis, spell
 from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilegen.layouts.gluon import FORM_ARGUMENTS, FORMS, PaddedSharedLayout
 from tilegen.layouts.words import NotationWord, split_words
+from tilegen.near_words import find_near, suggest
 
 MAX_CHARACTERS = 4096
 MAX_DEPTH = 32  # of parentheses
@@ -42,7 +42,8 @@ def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
     """
     if len(text) > MAX_CHARACTERS:
         raise LayoutError(f"a layout has at most {MAX_CHARACTERS} characters", span=(0, len(text)), code="TG105")
-    return _Parser(text, names or {}).read()
+    with show_text(text):
+        return _Parser(text, names or {}).read()
 
 
 def read_mma(text: str, names: Mapping[str, Index] | None = None) -> tuple[MmaTiling, str] | None:
@@ -133,8 +134,8 @@ class _Parser:
         if token.text in _LATER or token.kind == "int" or token.text == "(":
             name = token.text if token.kind == "name" else "a layout in CuTe's form"
             raise LayoutError(f"{name} is not yet supported", span=(token.start, token.end))
-        near = get_close_matches(token.text, [*forms, "R"], n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"a layout starts with {', '.join(forms)}"
+        near = find_near(token.text, [*forms, "R"])
+        hint = f"did you mean '{near}'?" if near else f"a layout starts with {', '.join(forms)}"
         raise self.refuse(f"expected a layout, found {self.found()}", hint)
 
     def tile(self) -> TileLayout:
@@ -371,8 +372,7 @@ class _Parser:
     def name(self, token: NotationWord) -> Index:
         if token.text in self.names:
             return self.names[token.text]
-        near = get_close_matches(token.text, self.names, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"names are {', '.join(sorted(self.names)) or 'none here'}"
+        hint = suggest(token.text, sorted(self.names)) or f"names are {'many' if self.names else 'none here'}"
         raise LayoutError(f"'{token.text}' is not defined", span=(token.start, token.end), hint=hint)
 
     def compute(self, operator: NotationWord, a: Index, b: Index) -> Index:

@@ -12,7 +12,7 @@ from tilegen.ops.computing import Computed, plan_computed, refuse_dtype
 from tilegen.ops.flows import pair_up
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
-from tilegen.ops.pins import MostWidth
+from tilegen.ops.pins import MostWidth, Pad
 from tilegen.ops.registers import plan_convert
 from tilegen.plan import CAST, Map
 from tilegen.spec.data import Call
@@ -23,8 +23,9 @@ class CastFields(OpFields):
     src: str = Field(description="region read")
     dst: str = Field(description="region written; registers on both sides give every thread the same elements")
     edge: Literal["error", "clip"] = Field(
-        default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
+        default="error", description="clip: past an edge of a global array reads give 0 and writes are dropped"
     )
+    pad: Pad = None
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
@@ -72,7 +73,8 @@ def _plan_memory(call: Call, context: Context) -> Planned:
 
 
 OP = Op(
-    "cast", CastFields, reads=("src",), writes=("dst",), edge="edge", reference=_reference, exactness=CONVERTS,
+    "cast", CastFields, reads=("src",), writes=("dst",), edge="edge", pad="pad", reference=_reference,
+    exactness=CONVERTS,
     variants=(
         Variant("registers", 20, _refuse_registers, _plan),
         Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width",)),

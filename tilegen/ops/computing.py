@@ -257,7 +257,7 @@ class ElementLoop:
         one = see_access(
             loaded.width, lambda k: guard_at(loaded.operand, self._at(loaded, add(number, k))),
             lambda k: self.formals.see(side, ref_at(loaded.operand, self._at(loaded, add(number, k)))),
-            Var(self.e, loaded.width) if is_cut else None,
+            Var(self.e, loaded.width) if is_cut else None, loaded.operand.pad,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves

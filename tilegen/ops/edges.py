@@ -1,50 +1,96 @@
-"""Where regions may pass the ends of global arrays, how wide accesses may be, and accesses that an end may cut: as one
-where all of it is inside, one by one what is left of it.
+"""Where regions may pass either end of global arrays, how wide accesses may be, and accesses that an end may cut: as
+one where all of it is inside, one by one what is left of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd
 
-from tilegen.index import Index, Var, add, bound, conjuncts, every, less, multiple, not_
-from tilegen.index.bounds import is_below
+from tilegen.index import Index, Var, add, bound, conjuncts, every, less, multiple, not_, total
+from tilegen.index.bounds import is_below, linear
 from tilegen.kept import keep
 from tilegen.ops.digits import Digit
 from tilegen.ops.operand import Operand, absolute
-from tilegen.plan import Move, Ref, Repeat, Step, when
+from tilegen.plan import FILL, Map, Move, Ref, Repeat, Step, when
 from tilegen.spec.data import Region
 
 
-def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> Index:
-    """The condition that an element of the region lies inside its global array: the dimensions that may pass the end.
+@dataclass(frozen=True)
+class Inside:
+    """The condition that an element lies in its array: ``after`` the beginning, ``before`` the end of each dimension.
+
+    From one element of an access to the next, ``after`` may come to hold and ``before`` may cease to.
+    """
+
+    after: Index = True
+    before: Index = True
+
+    @property
+    def both(self) -> Index:
+        return every(self.after, self.before)
+
+    def to(self, last: Inside) -> Index:
+        """That all elements are inside from this one to the ``last`` of an access."""
+        return every(self.after, last.before)
+
+    def meets(self, last: Inside) -> Index:
+        """That some element is, from this one to the ``last``: an access is no longer than its array."""
+        return every(last.after, self.before)
+
+
+def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> Inside:
+    """The condition that an element of the region lies inside its global array: the dimensions that may pass an end.
 
     ``but``: a dimension that is not asked about.
     """
     if operand.memory.space != "global":
-        return True
-    places = zip(absolute(operand, relative), operand.buffer.shape, strict=True)
-    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but and d in _passing_dims(operand)))
+        return Inside()
+    places = absolute(operand, relative)
+    after = (is_after(places[d]) for d in sorted(operand.early) if d != but)
+    before = (less(places[d], operand.buffer.shape[d]) for d in sorted(late_dims(operand)) if d != but)
+    return Inside(every(*after), every(*before))
 
 
-def guard_at(operand: Operand, relative: Sequence[Index]) -> Index:
-    """The same, asked only where the region may pass the end of its array at all."""
-    return edge_guard(operand, relative) if may_pass_end(operand) else True
+def is_after(x: Index) -> Index:
+    """The condition that a place is 0 or more, the same for all places between two at which it may turn.
+
+    >>> groups = Var("bx", 9) * 64 + Var("tx", 16) * 4
+    >>> [str(is_after(groups - n)) for n in (1, 4, 5, 8)]
+    ['3 < bx * 64 + tx * 4', '3 < bx * 64 + tx * 4', '7 < bx * 64 + tx * 4', '7 < bx * 64 + tx * 4']
+    """
+    merged = linear(x)
+    constant = merged.pop(1, 0)
+    unit = gcd(*(c * multiple(f) for f, c in merged.items())) or 1
+    up, down = (total((sign * c, f) for f, c in merged.items() if sign * c > 0) for sign in (1, -1))
+    return less(add(down, -(constant // unit) * unit - 1), up)
+
+
+def guard_at(operand: Operand, relative: Sequence[Index]) -> Inside:
+    """The same, asked only where the region may pass an end of its array at all."""
+    return edge_guard(operand, relative) if may_pass_end(operand) else Inside()
 
 
 @keep
 def guarded_dims(operand: Operand) -> frozenset[int]:
-    """Positions in ``dims`` of the dimensions whose region may pass the end of a global array."""
-    return frozenset(k for k, d in enumerate(operand.dims) if d in _passing_dims(operand))
+    """Positions in ``dims`` of the dimensions whose region may pass an end of a global array."""
+    passing = passing_dims(operand)
+    return frozenset(k for k, d in enumerate(operand.dims) if d in passing)
 
 
 def may_pass_end(operand: Operand) -> bool:
-    """Whether some dimension of the region, of length 1 too, may pass the end of a global array."""
-    return bool(_passing_dims(operand))
+    """Whether some dimension of the region, of length 1 too, may pass an end of a global array."""
+    return bool(passing_dims(operand))
+
+
+def passing_dims(operand: Operand) -> frozenset[int]:
+    """The dimensions of the buffer in which the region may pass an end of a global array."""
+    return operand.early | late_dims(operand)
 
 
 @keep
-def _passing_dims(operand: Operand) -> frozenset[int]:
+def late_dims(operand: Operand) -> frozenset[int]:
     """The dimensions of the buffer in which the region may pass the end of a global array."""
     return frozenset(d for d in range(len(operand.region.lengths)) if _may_pass(operand, d))
 
@@ -91,12 +137,12 @@ def is_aligned(operand: Operand, ref: Ref, elems: int) -> bool:
 
 
 def may_cut(operand: Operand, elems: int, digit: Digit) -> bool:
-    """May the end of the operand's array lie between ``elems`` neighbours, ``digit`` being the innermost?"""
+    """May an end of the operand's array lie between ``elems`` neighbours, ``digit`` being the innermost?"""
     return elems > 1 and _ends_inside(operand, elems, digit, guarded_dims(operand))
 
 
 def _ends_inside(operand: Operand, elems: int, digit: Digit, guarded: frozenset[int]) -> bool:
-    """May a dimension that is guarded end between ``elems`` neighbours? One that encloses others, after a row."""
+    """May a dimension that is guarded begin or end between ``elems`` neighbours? One around others, after a row."""
     row = 1
     for place, _, extent in reversed(digit.places):
         if place in guarded:
@@ -126,43 +172,54 @@ class Tail:
 
 @dataclass(frozen=True)
 class EdgeAccess:
-    """An access of ``width`` elements: its place, whether its first element is inside, and whether its last one is."""
+    """An access of ``width`` elements: its place, whether some element is inside, and whether all are.
+
+    ``pad``: what is read outside.
+    """
 
     width: int
     ref: Ref
-    begins: Index
-    ends: Index
+    meets: Index
+    whole: Index
     tail: Tail | None = None
+    pad: float = 0
 
     def asks(self, known: Index) -> Index:
         """What all of it being inside asks besides ``known``."""
-        return drop_known(self.ends, known)
+        return drop_known(self.whole, known)
 
     def implied(self, asked: Index) -> Index:
         """What is left of ``asked`` where all of it is inside."""
-        return drop_known(asked, self.begins) if self.tail else asked
+        return drop_known(asked, self.meets) if self.tail else asked
 
 
 def see_access(
-    width: int, guard: Callable[[Index], Index], see: Callable[[Index], Ref], e: Var | None = None
+    width: int, guard: Callable[[Index], Inside], see: Callable[[Index], Ref], e: Var | None = None, pad: float = 0
 ) -> EdgeAccess:  # fmt: skip
     """The access of ``width`` neighbours: ``guard(k)`` says whether its element k is inside, ``see(k)`` is the
-    reference to it. ``e`` counts them where an edge may cut it; without it none does.
+    reference to it. ``e`` counts them where an edge may cut it; without it none does. ``pad``: what is read outside.
     """
-    begins = guard(0)
-    ends = begins if e is None else guard(width - 1)
-    if e is None or ends is True:
-        return EdgeAccess(width, see(0), begins, ends)
-    cut = every(begins, not_(drop_known(ends, begins)))
-    return EdgeAccess(width, see(0), begins, ends, Tail(cut, e, see(e), drop_known(guard(e), begins)))
+    first = guard(0)
+    if e is None:
+        return EdgeAccess(width, see(0), first.both, first.both, None, pad)
+    last = guard(width - 1)
+    meets, whole = first.meets(last), first.to(last)
+    if whole is True:
+        return EdgeAccess(width, see(0), meets, whole, None, pad)
+    cut = every(meets, not_(drop_known(whole, meets)))
+    own = guard(e)
+    inside = every(own.before, True if first.after == last.after else own.after)
+    tail = Tail(cut, e, see(e), drop_known(inside, meets))
+    return EdgeAccess(width, see(0), meets, whole, tail, pad)
 
 
 def load_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
-    """The access into registers, where ``asked`` holds; zeros beyond the edge. ``known``: what holds anyway."""
+    """The access into registers, where ``asked`` holds; its pad beyond the edge. ``known``: what holds anyway."""
     whole, tail = load_whole(access, register, asked, known), access.tail
     if tail is None:
         return whole
-    return (*whole, *_one_by_one(tail, asked, known, (Move(register(tail.e), tail.ref, 1, tail.inside),)))
+    one = Move(register(tail.e), tail.ref, 1, tail.inside)
+    return (*whole, *_one_by_one(tail, asked, known, when(one.valid, unguarded(one)) if access.pad else (one,)))
 
 
 def store_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
@@ -176,7 +233,19 @@ def store_access(access: EdgeAccess, register: Register, asked: Index = True, kn
 def load_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
     """``load_access`` but for what an edge cuts."""
     condition = every(access.implied(asked), access.asks(known))
-    return (Move(register(0), access.ref, access.width, condition),)
+    return pad_load(Move(register(0), access.ref, access.width, condition), access.pad)
+
+
+def pad_load(load: Move, pad: float) -> tuple[Step, ...]:
+    """A load that leaves ``pad`` in its registers where nothing is read."""
+    if not pad or load.valid is True:
+        return (load,)
+    return (Map(FILL, load.dst, (), load.elems, pad), *when(load.valid, unguarded(load)))
+
+
+def unguarded(load: Move) -> Move:
+    """The load where it is valid."""
+    return replace(load, valid=True)
 
 
 def store_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:

@@ -14,7 +14,7 @@ from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtyp
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import Context
-from tilegen.ops.pins import MostWidth
+from tilegen.ops.pins import MostWidth, Pad
 from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region, operand_field
 from tilegen.spec.form import OpFields
@@ -30,8 +30,9 @@ class ElementwiseFields(OpFields):
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
     edge: Literal["error", "clip"] = Field(
-        default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
+        default="error", description="clip: past an edge of a global array reads give 0 and writes are dropped"
     )
+    pad: Pad = None
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
@@ -115,8 +116,9 @@ def name_of(call: Call) -> str:
 
 
 OP = Op(
-    "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
-    reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
+    "elementwise", ElementwiseFields, writes=("dst",), edge="edge", pad="pad", expression="expr", named="with",
+    check=_check, reference=_reference, exactness=COMPUTES,
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read)),
     check_dtypes=refuse_uncomputed,
 )  # fmt: skip

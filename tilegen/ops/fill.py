@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from tilegen.arithmetic.formats import largest
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.arithmetic.constants import reject_value, say_range
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.partition import Fill
 from tilegen.ops.partition_choice import TilePins, plan_tile
-from tilegen.ops.pins import OneWidth, Partition, read_width
+from tilegen.ops.pins import CONSTANT_SCHEMA, Constant, OneWidth, Partition, read_width
 from tilegen.ops.registers import plan_register_fill
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
 
-INFINITIES = {"inf": math.inf, "-inf": -math.inf}  # texts in YAML, which writes numbers as .inf and -.inf
-
-
-def _read_infinity(value: object) -> object:
-    return INFINITIES.get(value, value) if isinstance(value, str) else value
-
 
 class FillFields(OpFields):
     dst: str = Field(description="region written")
-    value: Annotated[int | float | bool, BeforeValidator(_read_infinity)] = Field(
+    value: Constant = Field(
         description="the value, inf and -inf too: integers must be exact in the buffer's dtype, decimals are rounded",
-        json_schema_extra={"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": list(INFINITIES)}]},
+        json_schema_extra=CONSTANT_SCHEMA,
     )
     edge: Literal["error", "clip"] = Field(
-        default="error", description="clip: writes past the edge of a global array are dropped"
+        default="error", description="clip: writes past an edge of a global array are dropped"
     )
     width: OneWidth = None
     partition: Partition = None
@@ -55,33 +47,8 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 
 def _check_value(fields: FillFields, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
     dtype = regions["dst"].buffer.dtype
-    reason = _reject_value(fields.value, dtype)
-    return ("TG214", reason, "value", _say_range(dtype)) if reason else None
-
-
-def _say_range(dtype: str) -> str:
-    """The values that a dtype has."""
-    kind = DTYPES[dtype].kind
-    if kind in ("int", "uint"):
-        return f"{dtype} holds {np.iinfo(numpy_dtype(dtype)).min} to {np.iinfo(numpy_dtype(dtype)).max}"
-    return f"{dtype} holds up to {largest(dtype):g}" if kind == "float" else ""
-
-
-def _reject_value(value: float, dtype: str) -> str | None:
-    """Integers must be stored as they are; other numbers may be rounded, but not to 0, infinity or NaN."""
-    try:
-        with np.errstate(all="ignore"):
-            stored = np.array([value]).astype(numpy_dtype(dtype))[0]
-            kept = stored.item() if isinstance(stored, np.generic) else float(stored)
-    except (OverflowError, ValueError, TypeError):
-        return f"{value} is not a value of {dtype}"
-    if isinstance(value, float) and math.isinf(value) and kept != value:
-        return f"{dtype} has no infinity"
-    if value != value or kept == value:
-        return None if (kept != kept) == (value != value) else f"{value} is not a value of {dtype}"
-    rounds = isinstance(value, float) and DTYPES[dtype].kind in ("float", "complex")
-    keeps_size = rounds and kept == kept and abs(kept) not in (0, float("inf"))
-    return None if keeps_size else f"{value} is not a value of {dtype}, which would hold {kept}"
+    reason = reject_value(fields.value, dtype)
+    return ("TG214", reason, "value", say_range(dtype)) if reason else None
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:

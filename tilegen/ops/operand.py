@@ -19,16 +19,21 @@ from tilegen.index import (
     Var,
     add,
     bound,
+    least,
+    maximum,
     mul,
+    substitute,
     terms,
     total,
     variables,
 )
+from tilegen.index.bounds import is_below
 from tilegen.ops.digits import DigitPart, Iter, split_dimension, split_number
-from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, flat_memory
+from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, begin, flat_memory
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
-from tilegen.spec.outline import fresh_name
+from tilegen.spec.outline import Meant, fresh_name
+from tilegen.spec.pads import is_clipped, pad_of
 
 STRETCHED = -1  # in Operand.dims: no dimension of the operand's own
 Heard = tuple[tuple[Access, Counted], ...]
@@ -45,6 +50,7 @@ class Context:
     ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together. ``heard``
     keeps what was counted or costed: each time, every access of the steps with its figures. ``announced_bytes``:
     what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one before it does.
+    ``meant``: what holds where the call stands.
     """
 
     arch: Arch
@@ -58,6 +64,7 @@ class Context:
     kept_elems: Mapping[str, int] = field(default_factory=dict)
     heard: list[Heard] = field(default_factory=list)
     announced_bytes: int = 0
+    meant: Meant | None = field(default=None, compare=False)
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""
@@ -72,8 +79,11 @@ class Context:
 
     def seen_by(self, call: Call) -> tuple[object, ...]:
         """All that a variant can see of a call's surroundings, to compare them by."""
-        buffers = [call.regions[name].buffer for name in sorted(call.regions)]
-        operands = tuple((b, self.memories[b.name], self.kept_elems.get(b.name)) for b in buffers)
+        regions = [call.regions[name] for name in sorted(call.regions)]
+        operands = tuple(
+            (r.buffer, self.memories[r.buffer.name], self.kept_elems.get(r.buffer.name), self.early_dims(call, r))
+            for r in regions
+        )
         return operands, self.barriers[call.barrier.name] if call.barrier else None, self.around
 
     @property
@@ -93,6 +103,16 @@ class Context:
         name = self.fresh(f"scratch_{dtype}_{elems}")
         return flat_memory(name, dtype, elems, "shared", offset_bytes=-(-top // 16) * 16)
 
+    def early_dims(self, call: Call, region: Region) -> frozenset[int]:
+        """The dimensions in which a region of a global array, which the call clips, may begin before the array."""
+        may_be_early = is_clipped(call) and region.buffer.scope == "global"
+        found = [d for d, x in enumerate(region.begins) if may_be_early and least(x) < 0]
+        if found and self.meant:
+            values = self.meant.values
+            position = begin(self.launch.threads).under(*self.meant.guards, substitute(call.when, values))
+            found = [d for d in found if not is_below(-1, substitute(region.begins[d], values), position.guards)]
+        return frozenset(found)
+
     def operand(self, call: Call, name: str, cache: str = "") -> Operand:
         """The operand in a field of a call.
 
@@ -102,16 +122,19 @@ class Context:
         memory = self.memories[region.buffer.name]
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
         kept = self.kept_elems.get(region.buffer.name)
-        operand = bind(region, memory, self.condition)
-        return replace(operand, op_field=name, cache="stream" if streams else "", kept_elems=kept)
+        operand = bind(region, memory, self.condition, self.early_dims(call, region))
+        streamed = "stream" if streams else ""
+        return replace(operand, op_field=name, cache=streamed, kept_elems=kept, pad=pad_of(call))
 
 
 @dataclass(frozen=True)
 class Operand:
     """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
 
-    ``condition`` holds wherever the region is used. Stretched over a larger region (``stretch``), STRETCHED stands in
-    ``dims`` for the dimensions along which the element is always the same, and ``extents`` are those of that region.
+    ``condition`` holds wherever the region is used. ``early``: the dimensions of the buffer in which it may begin
+    before a global array; ``pad``: what is read there, and past its end. Stretched over a larger region (``stretch``),
+    STRETCHED stands in ``dims`` for the dimensions along which the element is always the same, and ``extents`` are
+    those of that region.
     """
 
     region: Region
@@ -119,6 +142,8 @@ class Operand:
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
     condition: Index = True
+    early: frozenset[int] = frozenset()
+    pad: float = 0
     op_field: str = ""
     cache: str = ""  # as of the Memory that a function sees
     kept_elems: int | None = field(default=None, compare=False)  # where the layout is being chosen
@@ -143,11 +168,13 @@ class Operand:
         return own if self.kept_elems is None else min(own, self.kept_elems)
 
 
-def bind(region: Region, memory: Memory, condition: Index = True) -> Operand:
+def bind(
+    region: Region, memory: Memory, condition: Index = True, early: frozenset[int] = frozenset()
+) -> Operand:  # fmt: skip
     """The operand of a region."""
     lengths = region.lengths
     dims = tuple(d for d, n in enumerate(lengths) if n > 1)
-    return Operand(region, memory, dimension_iters(region.buffer), dims, condition)
+    return Operand(region, memory, dimension_iters(region.buffer), dims, condition, early)
 
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
@@ -192,13 +219,19 @@ def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
 
 
 def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
-    """The element at these coordinates of the region."""
+    """The element at these coordinates of the region.
+
+    A coordinate that may lie before the array's beginning is divided as if it were 0: what is divided is never
+    negative, and nothing is accessed there.
+    """
     at = absolute(operand, relative)
+    early = operand.early
     if operand.memory.space != "global" or is_swizzled(operand.buffer):
-        return operand.memory[offset_at(operand.buffer, at)]
+        inside = [maximum(x, 0) if d in early else x for d, x in enumerate(at)]
+        return operand.memory[offset_at(operand.buffer, inside)]
     digits: list[Index] = []
-    for x, iters in zip(at, operand.iters, strict=True):
-        digits.extend(_split(x, iters))
+    for d, (x, iters) in enumerate(zip(at, operand.iters, strict=True)):
+        digits.extend(_split(maximum(x, 0) if d in early and len(iters) > 1 else x, iters))
     rank = len(operand.memory.shape)
     offset = operand.memory.shape[len(digits) :]  # a layout's own offset is one more dimension, always at its end
     return Ref(operand.memory, tuple(digits) + tuple(add(n, -1) for n in offset if rank > len(digits)))
@@ -219,6 +252,7 @@ def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
 def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> Memory:
     """The memory of a buffer: flat, but for global arrays, which keep the dimensions of their layout."""
     note = f"{buffer.layout_text or 'row'} [{', '.join(map(str, buffer.shape))}]"
+    note += f", PROMISED by the caller: values {buffer.values}" if buffer.values else ""
     if buffer.scope == "global" and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]
@@ -227,11 +261,15 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
         if not isinstance(offset, int) or offset:
             shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]
         return Memory(
-            buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note
-        )
+            buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note,
+            values=buffer.values,
+        )  # fmt: skip
     elems = layouts.extent_of(buffer.layout, "m") or 1  # a register layout of thread axes alone holds one element
     if buffer.scope == "global":
-        return Memory(buffer.name, buffer.dtype, (elems,), (1,), "global", access, 0, buffer.align_bytes, note)
+        return Memory(
+            buffer.name, buffer.dtype, (elems,), (1,), "global", access, 0, buffer.align_bytes, note,
+            values=buffer.values,
+        )  # fmt: skip
     return Memory(buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, "inout", offset_bytes, 16, note)
 
 

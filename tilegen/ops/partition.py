@@ -16,12 +16,14 @@ from tilegen.kept import keep
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
 from tilegen.ops.edges import (
     EdgeAccess,
+    Inside,
     allows_run,
     allows_width,
     are_cut_alike,
     edge_guard,
     guard_at,
     guarded_dims,
+    is_after,
     load_access,
     load_whole,
     may_cut,
@@ -262,7 +264,7 @@ def tile_block(
         body = loop.build(trip.start, *_staged_moves(src, dst, regs, trip.held, mul(loop.place, bundle)))
     elif via.queue:  # what lies past the edge is filled with zeros by the instruction itself
         ((_, start),), ((_, end),) = src.accesses, dst.accesses
-        body = loop.build(trip.start, when(trip.held, Move(end.ref, start.ref, bundle, start.begins, via)))
+        body = loop.build(trip.start, when(trip.held, Move(end.ref, start.ref, bundle, start.meets, via)))
     else:
         body = loop.build(trip.start, when(trip.held, *_moves(src, dst, regs, widths, source)))
     return formals.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
@@ -279,8 +281,8 @@ class _Side:
     step: Var | None
 
     def common(self) -> Index:
-        """What all accesses ask of their first elements."""
-        parts = [conjuncts(a.begins) for _, a in self.accesses]
+        """What all accesses ask for some of their elements to be inside."""
+        parts = [conjuncts(a.meets) for _, a in self.accesses]
         shared = (c for c in parts[0] if all(c in others for others in parts))
         return every(*(c for c in shared if self.step not in variables(c)))
 
@@ -317,15 +319,15 @@ def _see_side(
     def see(first: Index) -> EdgeAccess:
         return see_access(
             width, lambda k: guard_of(tile, side, _values_of(tile, add(first, k))),
-            lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e,
+            lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e, tile.operands[side].pad,
         )  # fmt: skip
 
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
 
 
-def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Index:
-    """Whether the element with these digits is inside of an operand's array; of a run, whether it comes before the
-    end.
+def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Inside:
+    """Whether the element with these digits is inside of an operand's array; of a run, whether it comes after the
+    beginning and before the end.
     """
     operand = tile.operands[side]
     own = guarded_dims(operand)
@@ -335,7 +337,9 @@ def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Index:
     d, row = operand.dims[place], tile.digits[0].extent // rows
     begin, end = operand.region.begins[d], operand.buffer.shape[d]
     others = edge_guard(operand, place_of(tile, values), but=d)
-    return every(less(add(element, mul(begin, row)), mul(end, row)), others)
+    at = add(element, mul(begin, row))
+    after = is_after(at) if d in operand.early else True
+    return Inside(every(after, others.after), every(less(at, mul(end, row)), others.before))
 
 
 def _staged_moves(src: _Side, dst: _Side, regs: Memory, held: Index, first: Index) -> tuple[tuple[Step, ...], ...]:

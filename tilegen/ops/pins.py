@@ -10,8 +10,9 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
+from tilegen.arithmetic.constants import INFINITIES, read_infinity
 from tilegen.decisions import Cost, compare_costs
 from tilegen.ops.operand import Context, Refused
 from tilegen.spec.pinning import spell
@@ -37,6 +38,18 @@ MostWidth = Annotated[
 Partition = Annotated[
     str | None,
     Field(description="the order in which threads take the elements, as explain names it: row-major, or A's strides"),
+]
+
+
+# A number of the text, and what an op's reads give past the edge of an array.
+Constant = Annotated[int | float | bool, BeforeValidator(read_infinity)]
+CONSTANT_SCHEMA: dict[str, Any] = {"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": [*INFINITIES]}]}
+Pad = Annotated[
+    Constant | None,
+    Field(
+        description="with 'edge: clip': what reads give past the edge of an array instead of 0, where threads load",
+        json_schema_extra=CONSTANT_SCHEMA,
+    ),
 ]
 
 

@@ -27,7 +27,7 @@ from tilegen.ops.flows import reduced, span_shapes
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
-from tilegen.ops.pins import MostWidth
+from tilegen.ops.pins import MostWidth, Pad
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
 from tilegen.scopes import SCOPES, THREAD_AXES, instance_of, threads_of
 from tilegen.spec.data import Call, Expression, Region
@@ -47,7 +47,8 @@ class ReduceFields(OpFields):
     axis: int = Field(ge=0, description="the dimension that is reduced")
     op: Literal["sum", "max", "min", "prod"] = Field(description="what is made of its elements")
     accumulate: bool = Field(default=False, description="true: what dst holds is taken in, last")
-    edge: Literal["error", "clip"] = Field(default="error", description="clip: reads past the edge of an array give 0")
+    edge: Literal["error", "clip"] = Field(default="error", description="clip: reads past an edge of an array give 0")
+    pad: Pad = None
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
@@ -389,8 +390,8 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 
 
 OP = Op(
-    "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
-    named="with", takes_written=lambda fields: fields.accumulate, check=_check,
+    "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", pad="pad",
+    expression="expr", named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),

@@ -80,7 +80,7 @@ def _transfer_block(
     formals = Formals((owned.operand, other), flat, call.scope, own_names, guarded)
     one = see_access(
         width, lambda k: guard_at(other, owned.element(add(number, k))[0]),
-        lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e,
+        lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e, other.pad,
     )  # fmt: skip
     move = load_access if loads else store_access
     moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))

@@ -8,6 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES
 from tilegen.index import Formula, Index, add, bound, least, mul, multiple
 from tilegen.index.trees import span_of_product
@@ -36,6 +37,7 @@ class Memory:
     align_bytes: int = 16
     note: str = ""  # what a reader should know, e.g. the layout
     cache: str = ""  # global only: "" | stream
+    values: Values | None = None  # global only: what the caller promises of every element
     family: str = ""  # shared only, of memories that lie on others: whose bytes they are while it holds what it wrote
 
     def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:

@@ -161,10 +161,10 @@ class Wgmma:
 class Tma:
     """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
 
-    ``at``: the first element of the box, a coordinate of 0 or more for each of ``map.dims``. What lies beyond the
-    array's end is read as zeros and not written. A load reports its bytes to ``done``; without that it is a store, of
-    the queue bulk. A load for ``peers`` goes to the same place, and is reported to the same mbarrier, in each of these
-    CTAs.
+    ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies before the array's beginning
+    or beyond its end is read as zeros and not written. A load reports its bytes to ``done``; without that it is a
+    store, of the queue bulk. A load for ``peers`` goes to the same place, and is reported to the same mbarrier, in each
+    of these CTAs.
     """
 
     map: TensorMap

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tilegen import layouts
-from tilegen.arithmetic.bounds import Bound
-from tilegen.errors import Diagnostic, InputError
+from tilegen.arithmetic.bounds import Bound, find_beyond
+from tilegen.errors import Diagnostic, InputError, ProofError
 from tilegen.index import evaluate
 from tilegen.plan import arguments
+from tilegen.proofs.differing import describe_difference, places_of
 from tilegen.proofs.floats import Closeness, compare_floats
 from tilegen.reference import Array, Input
 from tilegen.spec.data import Buffer, Spec
@@ -29,6 +29,7 @@ from tilegen.spec.data import Buffer, Spec
 CANNOT_USE, DIFFERS = "TG604", "TG428"
 _MOST_ELEMENTS = 1 << 26  # of all arrays together, in float64
 _OWN = 2.0**-40
+_EXACT = "the function must be exact mathematics: float64 all along, nothing rounded to the kernel's types"
 Meaning = Callable[..., Any]
 
 
@@ -37,19 +38,34 @@ class Claims:
     """What a function says that arrays hold: by name, sorted offsets and values there."""
 
     values: Mapping[str, tuple[Array, Array]]
+    function: str
+    spec: Spec
+    params: Mapping[str, int]
 
-    def compare(
-        self, name: str, at: Array, got: Array, bound: Bound, where: Callable[[int], str] = lambda at: ""
-    ) -> Closeness:  # fmt: skip
+    def compare(self, name: str, at: Array, got: Array, bound: Bound) -> Closeness:
         """Raise ProofError TG428 at the first element further from the function's value than the spec's bound.
 
-        ``where``: words for an element at an offset.
+        ``at``: offsets of the elements ``got``. The error names the function, the element, the op and the CTA that
+        wrote it, and what the elements that differ have in common.
         """
         offsets, values = self.values[name]
         meant = values[np.searchsorted(offsets, at)]
         with np.errstate(all="ignore"):
             room = bound.error + np.where(np.isfinite(meant), _OWN * np.abs(meant), 0.0)
-        return compare_floats(name, at, got, Bound(meant, room), DIFFERS, where)
+        want = Bound(meant, room)
+        wrong, _ = find_beyond(got, want)
+        if wrong.any():
+            raise self._refuse(name, at, got, want, wrong)
+        return compare_floats(name, at, got, want)
+
+    def _refuse(self, name: str, at: Array, got: Array, want: Bound, wrong: Array) -> ProofError:
+        first = int(wrong.argmax())
+        seen = describe_difference(self.spec, self.params, name, at[wrong], at)
+        value, error = float(want.value[first]), float(want.error[first])
+        said = f"{seen.element} is {float(got[first])!r}, and {self.function} says {value!r} +- {error:.3g}"
+        wrote = f", written by {seen.writer}" if seen.writer else ""
+        message = f"{said}{wrote}; {seen.pattern} {'differ' if wrong.sum() > 1 else 'differs'}"
+        return ProofError(Diagnostic(DIFFERS, message, seen.mark, _EXACT))
 
 
 def ask_meaning(
@@ -62,7 +78,7 @@ def ask_meaning(
         raise refuse(f"the arrays have {sizes}", "set smaller params, as --set M=64")
     given: dict[str, Any] = {}
     for name, values in inputs.items():
-        given[name] = values(_offsets(spec.buffer(name), params)).astype(np.float64)
+        given[name] = values(places_of(spec.buffer(name), params)).astype(np.float64)
     given |= {c.name: c.value for c in spec.constants}
     given |= {p.name: params.get(p.name, p.default) for p in arguments(spec.params)}
     result = _call(function, given)
@@ -74,7 +90,14 @@ def ask_meaning(
         raise refuse(f"it returns one array, and the kernel writes {', '.join(outputs)}", "return a dict by name")
     if set(found) != set(outputs):
         raise refuse(f"it returns {', '.join(map(str, found)) or 'nothing'}", f"the kernel writes {', '.join(outputs)}")
-    return Claims({name: _lay_out(spec.buffer(name), params, found[name]) for name in outputs})
+    laid_out = {name: _lay_out(spec.buffer(name), params, found[name]) for name in outputs}
+    return Claims(laid_out, _name_function(function), spec, params)
+
+
+def _name_function(function: Meaning) -> str:
+    """A function as ``--against`` names it, module:name."""
+    name = getattr(function, "__qualname__", type(function).__name__)
+    return f"{getattr(function, '__module__', '')}:{name}"
 
 
 def refuse(message: str, hint: str = "") -> InputError:
@@ -107,17 +130,10 @@ def _lay_out(buffer: Buffer, params: Mapping[str, int], result: Any) -> tuple[Ar
         raise refuse(f"what it returns for {buffer.name} is no array of numbers") from None
     if values.shape != shape:
         raise refuse(f"what it returns for {buffer.name} has the shape {list(values.shape)}, not {list(shape)}")
-    offsets = _offsets(buffer, params).ravel()
+    offsets = places_of(buffer, params).ravel()
     order = np.argsort(offsets, kind="stable")
     return offsets[order], values.ravel()[order]
 
 
 def _shape(buffer: Buffer, params: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(int(evaluate(n, params)) for n in buffer.shape)
-
-
-def _offsets(buffer: Buffer, params: Mapping[str, int]) -> Array:
-    """Where each element of an array lies, in its logical shape."""
-    shape = _shape(buffer, params)
-    place = layouts.bind(buffer.layout, dict(params)).place(list(np.indices(shape, sparse=True)), shape)
-    return np.broadcast_to(np.asarray(place["m"], np.int64), shape)

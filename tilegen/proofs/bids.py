@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.access import distinct
-from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
+from tilegen.index import Index, Var, add, bound, evaluate, least, less, mod, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.recurrences import join_recurrences, pick_values, recurrence
 from tilegen.plan import Memory, Plan
@@ -114,7 +114,7 @@ def _thin_axis(bids: Sequence[Bid], name: str, extent: int) -> Thinned | None:
     edges = [
         recurrence(less(passed, edge + 1), v)
         for b in bids for x, size, ends in zip(b.start, b.box, zip(b.least, b.shape, strict=True), strict=True)
-        for edge in ends if edge for passed in (x, add(x, size))
+        for edge in ends if edge or least(x) < 0 for passed in (x, add(x, size))
     ]  # fmt: skip
     common = join_recurrences([*(c for row in starts for c in row), *guards, *edges])
     if common is None or any(c.breakpoints for row in starts for c in row if c):  # boxes meet across one

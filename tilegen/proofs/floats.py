@@ -11,6 +11,7 @@ import numpy as np
 from tilegen.arithmetic.bounded import make_bounded
 from tilegen.arithmetic.bounds import Bound, find_beyond
 from tilegen.arithmetic.hashes import mix, salt
+from tilegen.arithmetic.values import draw_values
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, variables
@@ -20,7 +21,7 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
-from tilegen.plan import Compute, Map, Mma, Plan, Wgmma, When, arrays, begin, flatten, walk
+from tilegen.plan import Compute, Map, Memory, Mma, Plan, Wgmma, When, arrays, begin, default_values, flatten, walk
 from tilegen.proofs.columns import Column
 from tilegen.proofs.observed import asked_by_tree
 from tilegen.reference import Array, Input, run_reference
@@ -87,6 +88,13 @@ def names_in_conditions(plan: Plan) -> tuple[frozenset[str], ...]:
 _COMPUTING = (Compute, Map, Mma, Wgmma)
 
 
+def draw_elements(memory: Memory, case: Mapping[str, int], seed: int = 1) -> Input:
+    """Elements of an array by index, of the values that its caller promises, if there are such."""
+    if memory.values is not None:
+        return draw_values(memory.values.at(case), memory.dtype, memory.name, seed)
+    return draw_floats(memory.name, memory.dtype, seed)
+
+
 def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
     """Elements of an array by index: floats of ``_list_floats``, small integers, truth values."""
     kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
@@ -118,9 +126,10 @@ def _list_floats(dtype: str) -> Array:
     return floats.astype(numpy_dtype(dtype))
 
 
-def float_inputs(plan: Plan, seed: int = 1) -> dict[str, Input]:
-    """``draw_floats`` for every global array that the kernel reads."""
-    return {m.name: draw_floats(m.name, m.dtype, seed) for m in arrays(plan) if m.access != "out"}
+def float_inputs(plan: Plan, seed: int = 1, params: Mapping[str, int] | None = None) -> dict[str, Input]:
+    """``draw_elements`` for every global array that the kernel reads. ``params``: their defaults where not given."""
+    case = default_values(plan.params) | dict(params or {})
+    return {m.name: draw_elements(m, case, seed) for m in arrays(plan) if m.access != "out"}
 
 
 def run_bounded(
@@ -175,7 +184,7 @@ def check_floats(
     Of loops that ``trips`` cuts, few trips run, unless what is computed depends on them: hazards are not looked for
     here. Only what an exact run has found right before: the same elements are written. Raises ProofError TG427.
     """
-    inputs = float_inputs(plan, seed)
+    inputs = float_inputs(plan, seed, params)
     others = {*CTA_AXES, *CLUSTER_AXES, *THREAD_AXES, *params}
     is_steady = all(names <= others for names in names_in_conditions(plan))
     try:

@@ -1,4 +1,7 @@
-"""What a spec indexes with, and what it divides, is never negative where the statement runs, in any CTA at any size."""
+"""What a spec indexes with, and what it divides, is never negative where the statement runs, in any CTA at any size.
+
+But for regions of global arrays that their op clips: these may begin before the array.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from tilegen.proofs.finding import UNPROVEN_RANGE
 from tilegen.proofs.ranges import ProofPlace, begin_role, say
 from tilegen.spec.data import Call, Naming, Nest, Spec
 from tilegen.spec.outline import Placed, deciding, outline
+from tilegen.spec.pads import is_clipped
 
 
 def unproven_indices(spec: Spec, plan: Plan) -> tuple[Diagnostic, ...]:
@@ -46,14 +50,19 @@ def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
         if slot.count is not None:
             what = f"{slot.count}, which counts the phases of '{slot.name}',"
             yield from _index(substitute(slot.count, values), inside, what, slot.mark or mark)
-    for region in s.regions.values() if isinstance(s, Call) else ():
+    if not isinstance(s, Call):
+        return
+    for region in s.regions.values():
+        may_be_early = is_clipped(s) and region.buffer.scope == "global"
         for d, x in enumerate(region.begins):
             what = f"'{region.text}', which begins at {say(x)} in dimension {d} of '{region.buffer.name}',"
-            yield from _index(substitute(x, values), inside, what, region.mark or mark)
+            yield from _index(substitute(x, values), inside, what, region.mark or mark, may_be_early)
 
 
-def _index(x: Index, place: ProofPlace, what: str, mark: Mark | None) -> Iterator[Diagnostic]:
-    if least(x) < 0 and not place.is_below(-1, x):
+def _index(
+    x: Index, place: ProofPlace, what: str, mark: Mark | None, may_be_early: bool = False
+) -> Iterator[Diagnostic]:  # fmt: skip
+    if least(x) < 0 and not may_be_early and not place.is_below(-1, x):
         yield _say(place, x, f"{what} is not proved to be 0 or more", mark)
     yield from _dividends(x, place, what, mark)
 
@@ -68,5 +77,5 @@ def _dividends(x: Index, place: ProofPlace, what: str, mark: Mark | None) -> Ite
 
 def _say(place: ProofPlace, x: Index, message: str, mark: Mark | None) -> Diagnostic:
     finding = place.report(UNPROVEN_RANGE, "", -1, x, 0, message, undecided(x, 0))
-    hint = "a condition around it, or max(.., 0), says that it is"
+    hint = "a condition around it says that it is"
     return Diagnostic(finding.code, finding.message, mark, hint)

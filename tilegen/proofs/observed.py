@@ -224,10 +224,13 @@ def _alignment_of(touch: Touch) -> int:
 
 
 def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:
-    """Of a box in an array, along each dimension: does it end inside, and if it never does, how much of it is there?"""
+    """Of a box in an array, along each dimension: does it begin and end inside, and if it never does, how much of it is
+    there?
+    """
     for at, size, extent in sides_of(visit, touch):
-        is_inside = less(add(at, size), add(extent, 1))
-        yield is_inside if isinstance(is_inside, Formula | Var) else minimum(size, sub(extent, at))
+        begins, ends = less(-1, at), less(add(at, size), add(extent, 1))
+        yield begins if isinstance(begins, Formula | Var) else maximum(0, sub(0, at))
+        yield ends if isinstance(ends, Formula | Var) else minimum(size, sub(extent, at))
 
 
 def sides_of(visit: Visit, touch: Touch) -> Iterator[tuple[Index, int, Index]]:
@@ -256,6 +259,7 @@ def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
             elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
             at = [add(substitute(x, meant.values), e) for x, e in zip(region.begins, elements, strict=True)]
             for x, n in zip(at, region.buffer.shape, strict=True):
+                yield Observed(less(-1, x), loops, guards)
                 yield Observed(less(x, n), loops, guards)
             for x in region.buffer.layout.place(at, region.buffer.shape).values():
                 is_global = region.buffer.scope == "global"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilegen.index import Index, Var, conjuncts, every, less, substitute, variables
+from tilegen.index import Index, Var, conjuncts, evaluate, every, less, substitute, variables
 from tilegen.kept import keep
 from tilegen.ops.placement import logical_memory, place_memories
 from tilegen.plan import Memory
-from tilegen.scopes import thread_variables
+from tilegen.scopes import CTA_AXES, thread_variables
 from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import Meant, outline, written_roots
+from tilegen.spec.spelling import spell_index
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,32 @@ def touched_boxes(spec: Spec) -> tuple[Owned, ...]:
 def read_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
     return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in written_roots(spec)])
+
+
+def say_short_grid(spec: Spec, name: str, case: Mapping[str, int]) -> str:
+    """How many CTAs along an axis the boxes of an array ask for, where the grid has fewer of them; "" elsewhere.
+
+    Boxes that lie side by side along the axis are looked at: each begins where the one before it ends.
+    """
+    for axis, count in zip(CTA_AXES, spec.grid, strict=True):
+        ctas = int(evaluate(count, dict(case)))
+        for owned in (o for o in written_boxes(spec) if o.memory.name == name):
+            for start, length, extent in zip(owned.start, owned.box, owned.memory.shape, strict=True):
+                values = {v.name: v.least for v in variables(start)} | dict(case)
+                begins = [int(evaluate(start, values | {axis: i})) for i in (0, 1)]
+                elems = int(evaluate(extent, dict(case)))
+                if axis in values and begins == [0, length] and ctas * length < elems:
+                    said = _name_extent(spec, extent)
+                    needed = f"ceil({said} / {length})" if elems % length else f"{said} // {length}"
+                    clip = " with 'edge: clip'" if elems % length else ""
+                    return f"the grid ends at {ctas * length} of {elems}: '{axis}: {needed}'{clip} reaches the end"
+    return ""
+
+
+def _name_extent(spec: Spec, extent: Index) -> str:
+    """An extent as the spec has it: constants are folded, so one of this value is taken for it."""
+    named = [c.name for c in spec.constants if c.value == extent]
+    return named[0] if named and isinstance(extent, int) else spell_index(extent)
 
 
 def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:

@@ -28,7 +28,7 @@ from tilegen.proofs.meaning import (
 )
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
-from tilegen.proofs.owned_boxes import written_boxes
+from tilegen.proofs.owned_boxes import say_short_grid, written_boxes
 from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
@@ -187,7 +187,9 @@ def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) 
     first = find_unowned(plan, written_boxes(spec), finding.memory, case)
     named = f", the first is {finding.memory}{first}" if first is not None else ""
     used = say_case(case)
-    hint = "write every element, or say 'partial: true' on the buffer"
+    values = default_values(spec.params) | dict(case)
+    short = say_short_grid(spec, finding.memory, values)
+    hint = f"{short or 'write every element'}, or say 'partial: true' on the buffer"
     message = f"{finding.message}{used and f' with {used}'}{named}"
     return Diagnostic(finding.code, message, spec.buffer(finding.memory).mark, hint)
 

@@ -229,9 +229,9 @@ def _say_memory(memory: Memory) -> str:
 
 
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
-    """A box lies inside its shared memory, and begins where TMA can put it; in the array it begins at 0 or more.
+    """A box lies inside its shared memory, and begins where TMA can put it; its coordinates in the array are ints.
 
-    Before an array's beginning TMA reads zeros, though the flat offset may be another row's; coordinates are ints.
+    Outside of the array TMA reads zeros and writes nothing, though the flat offset may be another row's.
     """
     assert touch.map is not None
     if touch.ref.memory.space == "global":
@@ -240,8 +240,8 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         yield from _start(touch.ref.memory, CHUNK_BYTES, "a box", place)
         for d, x in enumerate(touch.ref.at):
             c = place.position.expand(x)
-            if not place.is_below(-1, c):
-                yield _before(place, touch.ref.memory.name, d, c)
+            if not place.is_below(-INT_LIMIT - 1, c):
+                yield _before(place, touch.ref.memory.name, d, c, -INT_LIMIT)
             if not place.is_below(c, INT_LIMIT):
                 yield _outside(place, touch.ref.memory.name, d, c, INT_LIMIT, 1)
         yield from _along_rows(touch.map, place.position.expand(touch.ref.at[touch.map.dims[-1]]), touch.writes, place)
@@ -334,9 +334,9 @@ def _outside(place: ProofPlace, name: str, d: int, x: Index, n: Index, elems: in
     return place.report(UNPROVEN_RANGE, name, d, x, n, message, undecided(n, add(x, elems)))
 
 
-def _before(place: ProofPlace, name: str, d: int, x: Index) -> Finding:
-    message = f"{_part_of(name, d)}: {say(x)} is not proved to be 0 or more"
-    return place.report(UNPROVEN_RANGE, name, d, x, 0, message, undecided(x, 0))
+def _before(place: ProofPlace, name: str, d: int, x: Index, low: int = 0) -> Finding:
+    message = f"{_part_of(name, d)}: {say(x)} is not proved to be {low} or more"
+    return place.report(UNPROVEN_RANGE, name, d, x, low, message, undecided(x, low))
 
 
 def _part_of(name: str, d: int) -> str:

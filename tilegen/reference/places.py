@@ -95,11 +95,11 @@ def _places(
     shape = tuple(_number(n, env) for n in buffer.shape)
     full = (len(env["instance"]), *region.lengths)
     inside = None
-    if any(x.max(initial=-1) >= n for x, n in zip(at, shape, strict=True)):
+    if any(x.max(initial=-1) >= n or x.min(initial=0) < 0 for x, n in zip(at, shape, strict=True)):
         inside = np.ones(full, bool)
         for x, n in zip(at, shape, strict=True):
-            inside &= x < n
-        at = [np.minimum(x, n - 1) for x, n in zip(at, shape, strict=True)]
+            inside &= (x >= 0) & (x < n)
+        at = [np.clip(x, 0, n - 1) for x, n in zip(at, shape, strict=True)]
     numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
     layout = layouts.bind(buffer.layout, numbers) if buffer.scope == "global" else buffer.layout
     place = layout.place(at, shape)
@@ -117,7 +117,8 @@ def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, A
 
 
 # ---------------------------------------------------------------- values
-def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
+def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float = 0) -> Array:
+    """The elements of a region, ``pad`` where they lie outside of its array."""
     buffer = region.buffer
     dtype = machine.domain.stored(buffer.dtype)
     found = _find_elements(machine, region, env)
@@ -128,7 +129,8 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
     if found.inside is None:
         return np.ascontiguousarray(values)
     raw = machine.domain.bits(DTYPES[buffer.dtype].bytes)
-    return np.where(found.inside, np.ascontiguousarray(values).view(raw), np.zeros(1, dtype).view(raw)).view(dtype)
+    outside = machine.domain.fill(pad, buffer.dtype).reshape(1) if pad else np.zeros(1, dtype)
+    return np.where(found.inside, np.ascontiguousarray(values).view(raw), outside.view(raw)).view(dtype)
 
 
 def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array) -> None:

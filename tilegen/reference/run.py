@@ -38,6 +38,7 @@ from tilegen.spec.data import (
     Waiting,
 )
 from tilegen.spec.outline import outline, trip_of
+from tilegen.spec.pads import pad_of
 
 _BATCH_ELEMS = 1 << 20  # elements of one region over the CTAs that run together
 
@@ -255,7 +256,8 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     if env is None:
         return
     form, op, here = call.form, OPS[call.op], Here(env, machine.scalars, machine.domain)
-    values = {n: gather(machine, call.regions[n], env) for n in call.fields_read if n not in form.updates}
+    pad = pad_of(call)
+    values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in form.updates}
     factors = op.factors(call, values, here) if machine.domain.adds_freely else None
     if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
         values |= {name: gather(machine, call.regions[name], env) for name in form.updates}

@@ -17,8 +17,10 @@ from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, 
 from tilegen.decisions import TILING, Choice, Cost, Operation
 from tilegen.layouts import read_mma
 from tilegen.plan import Block, Compute, Launch, Plan, all_steps, flatten
+from tilegen.report.descriptors import list_descriptors
 from tilegen.report.mma_chain import describe_mma, mma_data
 from tilegen.report.summary import sum_up
+from tilegen.report.unused import list_unused
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
 # Which kinds of access a hardware counter counts together: ldmatrix as LDSM, stmatrix as STSM, cp.async as LDGSTS.
@@ -38,8 +40,9 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
     """Kernel, arch, a summary, choices for all of it, ops (variant, what lost or was refused, choices, accesses and
     traffic over one interior CTA), totals.
 
-    ``with_derivations``: of ops that compute also how exact their functions are and who says so (``functions``), and
-    how a product's tile follows from its atom (``derivation``, and ``mma`` as data); of a gemm so too.
+    ``with_derivations``: of ops that compute also how exact their functions are and who says so (``functions``), how a
+    product's tile follows from its atom (``derivation``, and ``mma`` as data; of a gemm so too), and the matrix
+    descriptors of wgmma; of the kernel what its arch has that it does not use (``unused``).
     """
     accesses = compiled_accesses(plan)
     whole = [count_access(a, launch, None) for a in accesses]
@@ -53,6 +56,7 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
         "roles": [{"name": r.name, "threads": r.threads, "registers": r.registers} for r in plan.roles],
         "params": dict(launch.params),
         "summary": sum_up(plan, launch),
+        **({"unused": list_unused(plan)} if with_derivations else {}),
         "choices": [choice_data(c) for c in plan.choices],
         **(_derive_tilings(plan.choices) if with_derivations else {}),
         "ops": [
@@ -69,6 +73,7 @@ def _derive(plan: Plan, number: int, operation: Operation) -> dict[str, Any]:
     blocks = (s for s in all_steps(plan) if isinstance(s, Block) and s.op == number)
     trees = dict.fromkeys(s.tree for block in blocks for s in flatten(block.body) if isinstance(s, Compute))
     found: dict[str, Any] = {"functions": describe_functions(trees)} if trees else {}
+    found |= {"descriptors": lies} if (lies := list_descriptors(plan, number)) else {}
     return found | _derive_tilings(operation.choices)
 
 

@@ -59,7 +59,11 @@ def sum_up(plan: Plan, launch: Launch) -> dict[str, Any]:
 def say_summary(kernel: str, threads: int, summary: Mapping[str, Any]) -> str:
     """The summary of a kernel of so many threads a CTA, as one sentence."""
     floor = summary["sectors_floor"]
-    known = f"floor {floor}" if floor is not None else f"floor not counted: over {MOST_ADDRESSES} addresses"
+    known = (
+        f"floor {floor}"
+        if floor is not None
+        else f"floor not counted, for over {MOST_ADDRESSES} addresses: smaller sizes have one"
+    )
     least, most = summary["threads"]
     part = str(most) if least == most else f"{least} to {most}"
     said = [

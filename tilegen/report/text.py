@@ -23,6 +23,7 @@ from tilegen.decisions import (
     printable,
     wrap_line,
 )
+from tilegen.report.descriptors import draw_descriptors
 from tilegen.report.summary import say_summary
 from tilegen.report.tensor_memory import draw_map
 
@@ -42,16 +43,26 @@ _CG = "cp.async.cg"
 KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
 
 
-def explain_text(explained: Data, arch: Arch) -> str:
+def explain_text(explained: Data, arch: Arch, shows_all: bool = False, only: int | None = None) -> str:
     """The page: the kernel in a line, what was chosen for all, each op with its variants, choices and accesses, totals,
-    what they rest on. No line is longer than COLUMNS."""
-    parts = [_head(explained), _tensor_memory(explained.get("tensor_memory")), _whole(explained)]
+    what they rest on. No line is longer than COLUMNS.
+
+    ``shows_all``: variants that could not carry an op out too, and accesses that no thread of an inner CTA makes.
+    ``only``: one op, by its number from 1, without what is of the whole kernel. Raises ValueError for another number.
+    """
+    ops = explained["ops"]
+    if only is not None and not 1 <= only <= len(ops):
+        raise ValueError(
+            f"{explained['kernel']} has ops 1 to {len(ops)}" if ops else f"{explained['kernel']} has no op"
+        )
+    parts = [_head(explained)]
+    parts += [_tensor_memory(explained.get("tensor_memory")), _whole(explained)] if only is None else []
     number = 1
-    for k, op in enumerate(explained["ops"]):
-        parts.append([*_op(k + 1, op), *_accesses(op, number, op["threads"])])
+    for k, op in enumerate(ops):
+        if only in (None, k + 1):
+            parts.append([*_op(k + 1, op, shows_all), *_accesses(op, number, op["threads"], shows_all)])
         number += len(op["accesses"])
-    parts.append(_totals(explained))
-    parts.append(_basis(arch))
+    parts += [_totals(explained), _basis(arch)] if only is None else []
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
@@ -62,6 +73,8 @@ def _head(explained: Data) -> list[str]:
     lines += wrap_line(f"{name} for {explained['arch']}: grid {grid}, {threads} threads a CTA")
     if len(explained["roles"]) > 1:
         lines += wrap_line(f"roles: {'; '.join(map(say_role, explained['roles']))}")
+    for one in explained.get("unused", ()):
+        lines += wrap_line(f"not used of {explained['arch']}: {one['feature']}, {one['what']}: {one['why']}", 2)
     if explained["params"]:
         values = ", ".join(f"{name} = {value}" for name, value in explained["params"].items())
         lines += wrap_line(f"counted at {values}")
@@ -121,31 +134,34 @@ def _derivation(explained: Data) -> list[str]:
 
 
 # ---------------------------------------------------------------- an op
-def _op(number: int, op: Data) -> list[str]:
+def _op(number: int, op: Data, shows_all: bool) -> list[str]:
     line = f", line {op['line']}" if op["line"] else ""
     lines = [
         *wrap_line(f"op {number}: {printable(op['text'])}  (scope {op['scope']}{line})"),
         *wrap_line(f"  variant {op['variant']}: {describe_cost(Cost(**op['cost']))}"),
-        *_refused(op["refused"]),
+        *_refused(op["refused"], shows_all),
     ]
     for choice in op["choices"]:
         lines += _choice(choice)
     if op.get("functions"):
         lines += ["  functions", *(line for text in op["functions"] for line in wrap_line(f"    {printable(text)}", 6))]
-    return [*lines, *_derivation(op)]
+    return [*lines, *draw_descriptors(op.get("descriptors", ())), *_derivation(op)]
 
 
-def _refused(refused: Sequence[Data]) -> list[str]:
-    """First what could have done it and lost, with what it had chosen; then what could not."""
-    width = max((len(r["variant"]) for r in refused), default=0)
+def _refused(refused: Sequence[Data], shows_all: bool) -> list[str]:
+    """First what could have done it and lost, with what it had chosen; then what could not, or how many could not."""
+    shown = [r for r in refused if shows_all or r["cost"]]
+    left = len(refused) - len(shown)
+    width = max((len(r["variant"]) for r in shown), default=0)
     lines = []
-    for r in sorted(refused, key=lambda r: r["cost"] is None):
+    for r in sorted(shown, key=lambda r: r["cost"] is None):
         start = f"    {'lost   ' if r['cost'] else 'refused'}  {r['variant']:<{width}}  "
         lines += wrap_line(start + printable(r["reason"]), len(start) - 4)
         if r["choices"]:
             had = "; ".join(f"{c['question']}: {describe_answer(c['question'], c['picked'])}" for c in r["choices"])
             lines += wrap_line(f"             with {printable(had)}", 5)
-    return lines
+    others = count_words(left, "other variant", "other variants")
+    return [*lines, *([f"    {others} cannot: --all says why"] if left else [])]
 
 
 def _choice(choice: Data) -> list[str]:
@@ -190,13 +206,16 @@ def _tell_apart(question: str, values: Sequence[Any]) -> Sequence[Any]:
 
 
 # ---------------------------------------------------------------- accesses and totals
-def _accesses(op: Data, first: int, threads: int) -> list[str]:
+def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
     """The accesses with their counts and floors, and what is above a floor or leaves warps idle."""
-    accesses = op["accesses"]
+    accesses = [(n, a) for n, a in enumerate(op["accesses"], first) if shows_all or a["threads"]]
+    left = len(op["accesses"]) - len(accesses)
+    at_edges = count_words(left, "access", "accesses")
+    edges = [f"    {at_edges} only at the edges of arrays: --all lists them"] if left else []
     if not accesses:
-        return []
+        return edges
     rows, idle = [], dict[int, list[str]]()
-    for number, a in enumerate(accesses, first):
+    for number, a in accesses:
         shared = a["space"] == "shared"
         unit, count, floor = (
             ("wavefront", a["wavefronts"], a["floor"]) if shared else ("sector", a["sectors"], a["sectors_floor"])
@@ -214,7 +233,7 @@ def _accesses(op: Data, first: int, threads: int) -> list[str]:
     warps = count_words(-(-threads // WARP_LANES), "warp", "warps")
     for n, names in idle.items():
         lines += wrap_line(f"    idle: {n} of {warps} in {', '.join(names)}", 6)
-    return [*lines, *(line for t in op["traffic"] for line in _above_floor(t))]
+    return [*lines, *edges, *(line for t in op["traffic"] for line in _above_floor(t, shows_all))]
 
 
 def _say_width(access: Data) -> str:
@@ -223,9 +242,11 @@ def _say_width(access: Data) -> str:
     return f"{width} B" if width == text else f"{width} B ({text} B)"
 
 
-def _above_floor(traffic: Data) -> list[str]:
+def _above_floor(traffic: Data, shows_all: bool) -> list[str]:
     """A warning where an op touches a sector of an array more often than once."""
     sectors, floor, name = traffic["sectors"], traffic["sectors_floor"], traffic["buffer"]
+    if floor is None and not shows_all:
+        return []  # the first line says so
     if floor is None:
         return wrap_line(f"    {name}: its sectors' floor was not counted, for over {MOST_ADDRESSES} addresses", 4)
     if sectors <= floor:

@@ -7,16 +7,20 @@ from typing import Any
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
+from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
+from tilegen.near_words import suggest
+from tilegen.spec.absent import refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.later import LATER_SCOPES, refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.params import Params
 from tilegen.spec.placing import (
     MAX_ELEMS,
     Setting,
@@ -28,6 +32,7 @@ from tilegen.spec.placing import (
 from tilegen.spec.regions import show_shape
 from tilegen.spec.same_registers import check_same_registers
 from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, refuse_tensor_view, require_layout
+from tilegen.spec.values import read_values
 
 
 @dataclass
@@ -108,6 +113,9 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields.partial and fields.scope != "global":
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
+    if fields.values is not None and fields.scope != "global":
+        message = f"'values' is what a caller promises of a global array, and {what} is {fields.scope}"
+        findings.report("TG106", message, node["values"].mark, "remove it")
     if fields.over and fields.scope != "shared":
         message = f"'over' lays shared buffers on each other, and {what} is {fields.scope}"
         findings.report("TG106", message, node["over"].mark, "remove it")
@@ -126,13 +134,21 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
             key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
             over=tuple(fields.over or ()),
         )  # fmt: skip
-    layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
+    layout = layouts.row_major(shape)
+    if layout_node:
+        refuse_mode_word(layout_node, shape, fields.dtype, fields.scope, what)
+        layout = read_layout(layout_node, shape, state, what, findings)
     check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
-        partial=fields.partial, over=tuple(fields.over or ()),
+        partial=fields.partial, over=tuple(fields.over or ()), values=_read_values(node, fields, state.params),
     )  # fmt: skip
+
+
+def _read_values(node: Mapping, fields: BufferFields, params: Params) -> Values | None:
+    text = node["values"] if fields.values is not None else None
+    return read_values(text.passage, fields.dtype, params) if isinstance(text, Scalar) else None
 
 
 def _check_auto(node: Node, scope: str, what: str) -> None:
@@ -151,7 +167,7 @@ def _check_dtype(node: Node, name: str) -> None:
     if name == "float4_e2m1fn":
         raise refuse_later("the dtype float4_e2m1fn in memory", node)
     if name not in DTYPES:
-        raise Flaw("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest(name, DTYPES))
+        raise Flaw("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest_dtype(name))
 
 
 def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Findings) -> tuple[Index, ...] | None:
@@ -280,6 +296,7 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
         return _follow(key, node, other, dtype, shape, state)
     parent, text = "", "row"
     if layout_node is not None:
+        refuse_mode_word(layout_node, shape, dtype, other.scope, what)
         layout = read_layout(layout_node, shape, state, what, findings)
         text = _text_of(layout_node, layout)
     else:

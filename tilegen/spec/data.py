@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from tilegen.arithmetic import Node
+from tilegen.arithmetic.values import Values
 from tilegen.decisions import Choice
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var
@@ -50,6 +51,7 @@ class Buffer:
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
+    values: Values | None = None  # of a global array: what its caller promises of every element
 
     @property
     def memory(self) -> str:
@@ -337,10 +339,11 @@ Statement = Union[  # noqa: UP007
 
 @dataclass(frozen=True)
 class Constant:
-    """A compile-time parameter."""
+    """A compile-time parameter. ``choices``: what it may be, the one that is taken first; () where nothing is said."""
 
     name: str
     value: int
+    choices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -375,6 +378,7 @@ class Spec:
     overlaps_mark: Mark | None = field(default=None, compare=False)
     ops_mark: Mark | None = field(default=None, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    version: int = field(default=0, compare=False)  # of the language, as the text says; 0 where it does not
 
     def threads_of(self, role: str) -> int:
         """The threads that run what stands in a role ("": outside of all)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.index import (
@@ -37,6 +38,7 @@ BINDING = {
     "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6,
 }  # fmt: skip
 _NOT_BINDING = 3
+_CHOICE = re.compile(r"((?:(?! if | else ).)*) if ((?:(?! if | else ).)*) else ((?:(?! if | else ).)*)")  # Python's
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,32 @@ class Parser:
         if token.text == "/":
             raise self.misplaced()
         where = f"before '{token.text}'" if token.text else "at the end"
-        raise self.fault(f"'{symbol}' is missing {where}", token, code)
+        raise self.fault(f"'{symbol}' is missing {where}", token, code, self.say_choice(token))
 
     def misplaced(self) -> Flaw:
         """The next token belongs to no expression."""
         if self.next.text == "/":
             return self.fault("'/' stands only in ceil(a / b)", self.next, hint="write '//' or 'ceil(a / b)'")
-        return self.fault(f"'{self.next.text}' is not expected here", self.next)
+        return self.fault(f"'{self.next.text}' is not expected here", self.next, hint=self.say_choice(self.next))
+
+    def say_choice(self, word: Token) -> str:
+        """How Python's ``a if c else b`` is written, where ``word`` is its if; "" elsewhere."""
+        if word.text != "if":
+            return ""
+        pieces = re.fullmatch(
+            r"((?:(?! if | else ).)*) if ((?:(?! if | else ).)*) else (.*)", self.passage.text.strip()
+        )
+        yes, condition, no = pieces.groups() if pieces else ("a", "c", "b")
+        return f"write 'where({shorten(condition)}, {shorten(yes)}, {shorten(no)})'"
+
+    def say_nested(self, name: str, args: Sequence[Value]) -> str:
+        """min or max of more than two values, as calls of two; "" for others."""
+        if name not in ("min", "max") or len(args) < 3:
+            return ""
+        first, *rest = (self.passage.text[a.start : a.end] for a in args)
+        for one in rest:
+            first = f"{name}({first}, {one})"
+        return f"write '{shorten(first)}'"
 
     def fault(self, message: str, token: Token, code: str = "TG111", hint: str = "") -> Flaw:
         return self.passage.fault(code, message, token.start, max(token.end, token.start + 1), hint)
@@ -186,7 +207,8 @@ class Parser:
         end = self.expect(")").end
         if len(args) != form.count(",") + 1:
             message = f"{word.text} takes {form.count(',') + 1} values, not {len(args)}"
-            raise self.passage.fault("TG111", message, word.start, end, f"write '{form}'")
+            hint = self.say_nested(word.text, args) or f"write '{form}'"
+            raise self.passage.fault("TG111", message, word.start, end, hint)
         numbers = args
         if word.text == "where":
             if not args[0].is_condition:

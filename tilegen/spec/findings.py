@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher, get_close_matches
 
 from tilegen.errors import Diagnostic, Mark, SpecError
 
@@ -47,11 +46,15 @@ class Findings:
             raise SpecError(_join_equal(ordered))
 
 
+_UNKNOWN = "TG105"
+
+
 def _join_equal(found: list[Diagnostic]) -> list[Diagnostic]:
     """One mistake that shows at several places is one finding, at the first of them, which names the others."""
     alike: dict[tuple[str, str], list[Diagnostic]] = {}
     for one in found:
-        alike.setdefault((one.code, one.cause or f"{one.message} {one.hint}"), []).append(one)
+        unknown = one.message.partition("'")[2] if one.code == _UNKNOWN else ""  # whatever is known at each place
+        alike.setdefault((one.code, one.cause or unknown or f"{one.message} {one.hint}"), []).append(one)
     return [replace(same[0], message=same[0].message + _name_places(same[1:])) for same in alike.values()]
 
 
@@ -70,56 +73,6 @@ class Passage:
     def fault(self, code: str, message: str, start: int = 0, end: int | None = None, hint: str = "") -> Flaw:
         """A Flaw about the characters from ``start`` to ``end``."""
         return Flaw(code, message, self.locate(start, len(self.text) if end is None else end), hint)
-
-
-_SYNONYMS = {
-    "smem": "shared", "gmem": "global", "local": "register", "rmem": "register", "reg": "register", "block": "cta",
-    "wg": "warpgroup", "lane": "laneid", "warp_id": "warpid", "tid": "tx", "fp32": "float32", "f32": "float32",
-    "float": "float32", "fp16": "float16", "f16": "float16", "half": "float16", "bf16": "bfloat16", "fp64": "float64",
-    "double": "float64", "int": "int32", "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
-    "name": "kernel", "block_dim": "threads", "target": "arch", "source": "src", "barrier": "sync",
-    "from": "src", "to": "dst", "destination": "dst", "size": "shape", "dims": "shape", "type": "dtype",
-    "memory": "scope", "space": "scope", "blocks": "grid", "blockIdx": "bx", "threadIdx": "tx", "tensor": "tmem",
-    "tensor_memory": "tmem", "ampere": "sm_80", "a100": "sm_80", "ada": "sm_89", "hopper": "sm_90a", "h100": "sm_90a",
-    "h200": "sm_90a", "blackwell": "sm_100a", "b200": "sm_100a", "memcpy": "copy", "load": "copy", "store": "copy",
-    "transpose": "permute", "matmul": "gemm", "dot": "mma", "syncthreads": "sync", "map": "elementwise",
-    "memset": "fill", "zero": "fill", "if": "when", "while": "for", "body": "do",
-}  # fmt: skip
-
-
-def suggest(word: str, words: Iterable[str], most: int = 16) -> str:
-    """The nearest of ``words`` as a question, or the words there are, if they are no more than ``most``.
-
-    >>> suggest("lane_id", ["laneid", "warpid"])
-    "did you mean 'laneid'?"
-    >>> suggest("q", ["A", "B"])
-    'there are A, B'
-    """
-    known = list(words)
-    if near := find_near(word, known):
-        return f"did you mean '{near}'?"
-    return f"there {'are' if len(known) > 1 else 'is only'} {', '.join(known)}" if 0 < len(known) <= most else ""
-
-
-def find_near(word: str, words: Iterable[str]) -> str:
-    """The one of ``words`` that is meant by a word which is none of them; "" if none is near.
-
-    >>> find_near("smem", ["shared", "global"]), find_near("sheard", ["shared", "global"]), find_near("q", ["A", "B"])
-    ('shared', 'shared', '')
-    """
-    known = list(words)
-    other = _SYNONYMS.get(word, _SYNONYMS.get(word.lower(), ""))
-    if other in known:
-        return other
-    near = [k for k in known if k.lower() == word.lower()] or [
-        k for k in get_close_matches(word[:80], known, 3, 0.6) if k[0] == word[0] or _is_near(k, word[:80])
-    ]
-    return near[0] if near else ""
-
-
-def _is_near(known: str, word: str) -> bool:
-    """Near enough for words that do not even begin alike."""
-    return known in word or word in known or SequenceMatcher(None, known, word).ratio() > 0.7
 
 
 def shorten(text: object, limit: int = 60) -> str:

@@ -28,12 +28,10 @@ class OpFields(BaseModel):
 class OpForm:
     """What the loader reads of an op: its name, the model of its fields, and which of them are regions.
 
-    ``updates`` are regions that are read and written. ``barrier``, ``peers`` and ``edge``: the fields that name an
-    mbarrier and an axis of the cluster, and that say whether a region may pass the edge of its array, "" if the op has
-    none. ``queue(call)``: where a call's
-    data is waited for, a row of ``plan.QUEUES`` or MBARRIER, "" if it is done when its threads go on. ``conditions``:
-    fields that hold a condition, the same for all threads of an instance. ``check_fields(fields)`` gives what is wrong
-    with what is no region as (code, message, field, hint), or None.
+    ``updates`` are regions that are read and written. ``barrier``, ``peers``, ``edge`` and ``pad``: the fields that
+    name an mbarrier and an axis of the cluster, that say whether a region may pass an edge of its array, and what is
+    read there, "" if the op has none. ``queue(call)``: where a call's data is waited for, a row of ``plan.QUEUES`` or
+    MBARRIER, "" if it is done when its threads go on.
 
     ``expression`` is the field that holds what the op computes, ``named`` the one that gives names to regions there.
     ``optional`` are operands that may be left out; ``takes_written(fields)``: what is written is read before.
@@ -51,6 +49,7 @@ class OpForm:
     barrier: str = ""
     peers: str = ""
     edge: str = ""
+    pad: str = ""
     conditions: tuple[str, ...] = ()
     check_fields: Callable[[Any], tuple[str, str, str, str] | None] = field(default=lambda fields: None, compare=False)
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)

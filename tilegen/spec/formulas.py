@@ -14,16 +14,17 @@ from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Paramet
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
 from tilegen.dtypes import DTYPES, is_held, say_range
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
+from tilegen.near_words import suggest
 from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
 from tilegen.spec.expressions import BINDING, Parser, Value
-from tilegen.spec.findings import Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.words import Token, split_tokens
 
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),])",
+    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),\[\]:])",
     re.ASCII,
 )
 _FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
@@ -69,6 +70,7 @@ class FormulaParser(Parser):
     params: Mapping[str, Param] = field(default_factory=dict)
     extents: Sequence[int] = ()
     collected: _Collected = field(default_factory=_Collected)
+    takes_parts: bool = True
 
     def binding_of(self, token: Token) -> int:
         return 6 if token.text == "/" else BINDING.get(token.text, 0)
@@ -101,6 +103,8 @@ class FormulaParser(Parser):
             if operand.node is None:
                 return Value(not_(operand.index), token.start, operand.end, True)
             return self.apply("not", [operand], token, operand.end)
+        if token.kind == "name" and self.tokens[self.at + 1].text == "[":
+            raise self.refuse_part(token)
         if token.kind == "name":
             found = self.read_name(token)
             if found is not None:
@@ -132,6 +136,15 @@ class FormulaParser(Parser):
             return self.made(Parameter(param.name, param.dtype), token.start, token.end)
         return None
 
+    def refuse_part(self, word: Token) -> Flaw:
+        """TG111 for a region within an expression, with how it gets a name."""
+        end = self.passage.text.find("]", word.end) + 1 or len(self.passage.text)
+        region = self.passage.text[word.start : end]
+        own_name = f"give it a name: 'with: {{NAME: \"{shorten(region)}\"}}'"
+        message = f"'{shorten(region)}' is a region, and an expression has names of them"
+        hint = own_name if self.takes_parts else "name the whole array"
+        return self.passage.fault("TG111", message, word.start, end, hint)
+
     def read_index(self, word: Token) -> Value:
         """index(d): the coordinate along dimension d of the result."""
         self.expect("(")
@@ -152,16 +165,26 @@ class FormulaParser(Parser):
         end = self.expect(")").end
         needs = FUNCTIONS[word.text].sources
         if len(args) != needs:
-            raise self.fault(f"{word.text} takes {needs} argument{'s' * (needs > 1)}, not {len(args)}", word)
+            message = f"{word.text} takes {needs} argument{'s' * (needs > 1)}, not {len(args)}"
+            raise self.fault(message, word, hint=self.say_nested(word.text, args))
         return self.apply(word.text, args, word, end)
 
     def say_call(self, word: Token) -> str:
         if word.text in _WRITTEN:
-            found = re.match(r"\(\s*(\w+)\s*\)", self.passage.text[word.end :].strip(), re.ASCII)
-            return f"write '{_WRITTEN[word.text].format(x=found[1] if found else '(..)')}'"
+            return f"write '{_WRITTEN[word.text].format(x=self.find_argument(word))}'"
         if word.text in DTYPES:
             return "leave it out: types become one where they meet, and dst's at the end"
         return suggest(word.text, (*_CALLS, "index"))
+
+    def find_argument(self, word: Token) -> str:
+        """The text of a call's argument, in parentheses but for a name; "(..)" where it does not end."""
+        depth, text = 0, self.passage.text[word.end :].strip()
+        for at, character in enumerate(text):
+            depth += {"(": 1, ")": -1}.get(character, 0)
+            if depth == 0:
+                inside = text[1:at].strip()
+                return inside if inside.isidentifier() else f"({shorten(inside)})"
+        return "(..)"
 
     # ------------------------------------------------------------ operators
     def negate(self, token: Token, value: Value) -> Value:
@@ -221,7 +244,7 @@ class FormulaParser(Parser):
         if term.type != "bool":
             text = shorten(self.passage.text[value.start : value.end])
             message = f"'{operator.text}' takes conditions, but '{text}' is a number"
-            raise self.passage.fault("TG111", message, value.start, value.end)
+            raise self.passage.fault("TG111", message, value.start, value.end, f"write '{text} != 0'")
         return term
 
     def node_of(self, term: Term) -> Node:
@@ -288,19 +311,23 @@ def _refuse_not_held(parser: FormulaParser, tree: Node) -> None:
 
 def parse_formula(
     passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
-    extents: Sequence[int],
+    extents: Sequence[int], takes_parts: bool = True,
 ) -> Expression:  # fmt: skip
     """All of ``passage`` as an expression that computes; raises Flaw TG105, TG111, TG112 or TG113 at its characters.
 
-    ``names``: beside the integers they have those that ``operand`` and ``params`` know.
+    ``names``: beside the integers they have those that ``operand`` and ``params`` know. ``takes_parts``: a name may
+    stand for a part of an array.
     """
-    parser = FormulaParser(passage, names, split_tokens(passage, _TOKEN), 0, 0, False, operand, params, extents)
+    tokens = split_tokens(passage, _TOKEN)
+    parser = FormulaParser(
+        passage, names, tokens, operand=operand, params=params, extents=extents, takes_parts=takes_parts
+    )
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
     value = parser.read()
     if parser.next.kind != "end":
         is_call = parser.next.text == "(" and parser.tokens[parser.at - 1].kind == "name"
-        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else ""
+        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else parser.say_choice(parser.next)
         raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next, hint=hint)
     tree = parser.node_of(_term(value))
     _refuse_not_held(parser, tree)

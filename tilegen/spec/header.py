@@ -3,54 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping as Dict
 from contextlib import suppress
-from dataclasses import dataclass, field
 from math import gcd, prod
-from numbers import Integral, Real
 
 from tilegen.arch import ARCHES
-from tilegen.dtypes import is_held, say_range
 from tilegen.errors import Mark
-from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, least, mod, multiple, variables
-from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param, arguments, default_values
+from tilegen.index import Formula, Index, Var, bound, evaluate, least, mod, multiple, variables
+from tilegen.near_words import suggest
+from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
-from tilegen.spec.data import Constant
+from tilegen.spec.absent import suggest_arch
 from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.later import refuse_later
-from tilegen.spec.models import ClusterFields, GridFields, ParamFields, check_fields, report_null
-from tilegen.spec.names import Names, Register
+from tilegen.spec.launch_models import ClusterFields, GridFields
+from tilegen.spec.models import report_null
+from tilegen.spec.names import Names
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.params import Params
 
 MAX_THREADS = 1024
 _NOT_LAUNCHED = "'{name}' is not known here: the launch is a function of params only"
-
-
-@dataclass
-class Params:
-    """What the section ``params`` declares, and the names it gives to expressions."""
-
-    runtime: list[Param] = field(default_factory=list)
-    constants: list[Constant] = field(default_factory=list)
-    broken: set[str] = field(default_factory=set)
-
-    @property
-    def names(self) -> Names:
-        values: dict[str, Index] = {c.name: c.value for c in self.constants}
-        values |= {p.name: p.var for p in arguments(self.runtime) if p.var is not None}
-        unused = {p.name: (f"'{p.name}' is a {p.dtype}, not an integer", "") for p in self.runtime if p.var is None}
-        return Names(values, unused, frozenset(self.broken))
-
-    @property
-    def defaults(self) -> dict[str, int]:
-        """The runtime integers at their defaults."""
-        return default_values(self.runtime)
-
-    @property
-    def lowest(self) -> dict[str, int]:
-        """The runtime integers at their smallest."""
-        return {p.name: p.var.least for p in self.runtime if p.var is not None}
 
 
 def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
@@ -64,97 +37,12 @@ def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
             )
         written = ""
     elif node is not None and written not in ARCHES:
-        findings.report("TG109", f"unknown arch '{shorten(written)}'", node.mark, suggest(written, ARCHES))
+        findings.report("TG109", f"unknown arch '{shorten(written)}'", node.mark, suggest_arch(written))
     if override is not None and override not in ARCHES:
         message = f"unknown arch '{shorten(override)}' (--arch, or arch in Python)"
-        findings.report("TG109", message, None, suggest(override, ARCHES))
+        findings.report("TG109", message, None, suggest_arch(override))
     chosen = override or written or "sm_90"
     return chosen if chosen in ARCHES else "sm_90"
-
-
-def read_params(node: Node | None, overrides: Dict[str, int | float], register: Register, findings: Findings) -> Params:
-    """Every parameter; ``overrides`` replace constants and defaults."""
-    params = Params()
-    if node is not None and not isinstance(node, Mapping):
-        if not (isinstance(node, Scalar) and node.value is None):
-            message = f"'params' must be a mapping of names, not {describe_node(node)}"
-            findings.report("TG103", message, node.mark, "write params: {M: 4096}")
-            items = node.items if isinstance(node, Sequence) else ()
-            params.broken.update(key.text for i in items if isinstance(i, Mapping) for key, _ in i.entries)
-        return params
-    for key, value in node.entries if node else ():
-        before = len(findings.found)
-        with findings.collect():
-            name = register.claim(key.passage, "param")
-            _read_param(name, key, value, overrides.get(name), params, findings)
-        if len(findings.found) > before:
-            params.broken.add(key.text)
-    known = [key.text for key, _ in node.entries] if node else []
-    for name in overrides:
-        if name not in known:
-            message = f"there is no param '{shorten(name)}' to set (--set, or params in Python)"
-            findings.report("TG105", message, None, suggest(name, known))
-    return params
-
-
-def _read_param(name: str, key: Scalar, node: Node, override: float | None, params: Params, findings: Findings) -> None:
-    if isinstance(node, Mapping):
-        fields = check_fields(node, ParamFields, f"param '{name}'", findings, key.mark)
-        if fields:
-            params.runtime.append(_make_param(name, fields, node, override))
-    elif isinstance(node, Scalar) and node.value is None:
-        report_null(key, node, findings)
-    elif isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
-        value = _check_override(name, override, node.value)
-        if not 0 <= value < INT_LIMIT:
-            raise Flaw("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
-        params.constants.append(Constant(name, value))
-    else:
-        message = f"param '{name}' must be an integer or {{default: ..}}, not {describe_node(node)}"
-        raise Flaw("TG103", message, node.mark, "a runtime argument is {default: 8192, multiple_of: 8}")
-
-
-def _check_override(name: str, override: float | None, value: int) -> int:
-    if override is None:
-        return value
-    if isinstance(override, bool) or not isinstance(override, Integral):
-        message = f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set, or params in Python)"
-        raise Flaw("TG103", message)
-    if not 0 <= override < INT_LIMIT:
-        number = override if abs(override) < 2**64 else "a number beyond 64 bits"
-        message = f"'{name}' is set to {number}; it must be from 0 to {INT_LIMIT - 1} (--set, or params in Python)"
-        raise Flaw("TG106", message)
-    return int(override)
-
-
-def _make_param(name: str, fields: ParamFields, node: Mapping, override: float | None) -> Param:
-    if fields.dtype == "float32":
-        for word in ("multiple_of", "max"):
-            if word in node:
-                raise Flaw("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
-        value = fields.default if override is None else override
-        if isinstance(value, bool) or not isinstance(value, Real):
-            message = f"'{name}' is set to {shorten(repr(value))}, which is no number (--set, or params in Python)"
-            raise Flaw("TG103", message)
-        with suppress(OverflowError):  # of an integer beyond all floats
-            if is_held(float(value), "float32"):
-                return Param(name, "float32", float(value))
-        if override is None:
-            raise Flaw("TG106", f"the default of '{name}' is {value}, and {say_range('float32')}", node["default"].mark)
-        message = f"'{name}' is set to what no float32 holds (--set, or params in Python)"
-        raise Flaw("TG106", message, None, say_range("float32"))
-    at = node["default"]
-    if not isinstance(fields.default, int):
-        raise Flaw("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
-    default, step = _check_override(name, override, fields.default), fields.multiple_of
-    said = f"the default of '{name}'" if override is None else f"'{name}' (--set, or params in Python)"
-    place = at.mark if override is None else None
-    if default < 1 or default > fields.max:
-        raise Flaw("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)
-    if default % step:
-        near = max(step, default - default % step)
-        raise Flaw("TG106", f"{said} must be a multiple of {step}, not {default}", place, f"for example {near}")
-    return Param(name, "int32", default, Var(name, fields.max + 1, step, step))
 
 
 def read_threads(node: Node | None, names: Names, findings: Findings) -> int:
@@ -333,6 +221,7 @@ def _check_axes(node: Mapping, model: type[GridFields] | type[ClusterFields], wh
     for key, value in node.entries:
         if key.text not in known:
             message = f"unknown key '{shorten(key.text)}' in '{what}'"
-            findings.report("TG101", message, key.mark, suggest(key.text, known))
+            meant = f"{known[0][:-1]}{key.text}"  # x is bx of a grid
+            findings.report("TG101", message, key.mark, suggest(meant if meant in known else key.text, known))
         elif isinstance(value, Scalar) and value.value is None:
             report_null(key, value, findings)

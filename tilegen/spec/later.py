@@ -34,7 +34,7 @@ def refuse_later_layout(node: Node) -> None:
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
     text = node.text.strip()
-    if _CUTE.match(text):
+    if _CUTE.match(text) or (cute.is_printed(text) and re.search(r"[<\[]", text)):
         message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
         raise Flaw("TG200", message, node.mark, _say_as_tile(text))
 

@@ -8,33 +8,35 @@ from dataclasses import replace
 from tilegen import layouts
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, bound
+from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec
 from tilegen.spec.dependent import check_overlap
-from tilegen.spec.findings import Findings, Flaw, find_near, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
-    Params,
     read_arch,
     read_cluster,
     read_ctas_per_sm,
     read_grid,
     read_overlap,
-    read_params,
     read_threads,
 )  # fmt: skip
 from tilegen.spec.later import LATER_KEYS
 from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.params import Params, read_params
 from tilegen.spec.ranges import Cases, Range
 from tilegen.spec.roles import check_registers, read_barriers, read_roles
 from tilegen.spec.sources import Source, compose_source, read_source
-from tilegen.spec.statements import cta_names, read_statements, written_buffers
+from tilegen.spec.statements import STATEMENTS, cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
-from tilegen.spec.unused import find_unused
+from tilegen.spec.unused import find_unused, find_written_back
+from tilegen.spec.values import check_unwritten
+from tilegen.spec.version import read_version
 from tilegen.spec.whole import check_alone
 
 
@@ -60,6 +62,7 @@ def load(
     root = _mend_keys(root)
     register = Register()
     kernel = _read_kernel(root.get("kernel"), register, findings)
+    version = read_version(root.get("version"), findings)
     target = read_arch(root, arch, findings)
     params = read_params(root.get("params"), overrides or {}, register, findings)
     _stop_if_unread(root, "params", findings)
@@ -85,6 +88,8 @@ def load(
     )  # fmt: skip
     ops = read_statements(root["ops"], around) if "ops" in root else ()
     check_alone(root, ops, findings)
+    with findings.collect():
+        check_unwritten(written_buffers(ops).values(), root.get("buffers"), buffers.found)
     for name, buffer in written_buffers(ops).items():
         with findings.collect():
             _check_no_overlap(name, buffers, buffer.scope)
@@ -93,8 +98,9 @@ def load(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
         ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
-        overlaps=overlap is not None, overlaps_mark=overlap, warnings=find_unused(root, threads),
-        ops_mark=root["ops"].mark if "ops" in root else None,
+        overlaps=overlap is not None, overlaps_mark=overlap,
+        warnings=(*find_unused(root, threads), *find_written_back(ops)),
+        ops_mark=root["ops"].mark if "ops" in root else None, version=version,
     )  # fmt: skip
     check_clusters(spec, findings)
     check_overlap(spec, findings)
@@ -115,7 +121,7 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
         elif isinstance(value, Scalar) and value.value is None:
             report_null(key, value, findings)
     needed = [name for name, field in fields.items() if field.is_required()]
-    if not _chooses_launch(root.get("ops"), forms) and "roles" not in root:
+    if not _may_choose_launch(root, forms) and _find_meant(root, "roles") is None:
         needed.append("threads")
     for name in needed if not any(key in root for key in LATER_KEYS) else ():
         if name not in root and not is_misspelt(name, root, fields):
@@ -140,12 +146,21 @@ def _mend_keys(root: Mapping) -> Mapping:
     return replace(root, entries=tuple(found))
 
 
-def _chooses_launch(ops: Node | None, forms: Dict[str, Form]) -> bool:
-    """Is there an op on whole arrays (or one to come), which chooses the grid and the threads itself?"""
+def _find_meant(root: Mapping, name: str) -> Node | None:
+    """The value of a key of the spec, misspelt or not; None where it has none."""
+    fields = SpecFields.model_fields
+    meant = {key.text if key.text in fields else find_near(key.text, fields): value for key, value in root.entries}
+    return meant.get(name)
+
+
+def _may_choose_launch(root: Mapping, forms: Dict[str, Form]) -> bool:
+    """Is there an op on whole arrays, which chooses the grid and the threads itself, or one that may be misspelt?"""
+    ops = _find_meant(root, "ops")
     if not isinstance(ops, Sequence):
         return False
     names = [op.entries[0][0].text for op in ops.items if isinstance(op, Mapping) and op.entries]
-    return any(name in forms and isinstance(forms[name], WholeForm) for name in names)
+    meant = [name if name in forms else find_near(name, (*forms, *STATEMENTS)) for name in names]
+    return any(not name or isinstance(forms.get(name), WholeForm) for name in meant)
 
 
 def _read_kernel(node: Node | None, register: Register, findings: Findings) -> str:

@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from tilegen.errors import Mark
-from tilegen.spec.findings import Findings, find_near, shorten, suggest
-from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, say_number, say_parts, to_plain
-
-
-class _Fields(BaseModel):
-    # A spec uses a few models: the others are never made ready.
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=False)
-
-
-class GridFields(_Fields):
-    """How many CTAs are launched."""
-
-    bx: int | str = Field(default=1, description="CTAs in x: an integer or an expression over params")
-    by: int | str = Field(default=1, description="CTAs in y")
-    bz: int | str = Field(default=1, description="CTAs in z")
-
-
-class ClusterFields(_Fields):
-    """How many CTAs form a cluster."""
-
-    cbx: int | str = Field(default=1, description="CTAs of a cluster in x")
-    cby: int | str = Field(default=1, description="CTAs of a cluster in y")
-    cbz: int | str = Field(default=1, description="CTAs of a cluster in z")
-
-
-class ParamFields(_Fields):
-    """A parameter whose value is known when the kernel is launched."""
-
-    dtype: Literal["int32", "float32"] = Field(default="int32", description="the type of the kernel's argument")
-    default: int | float = Field(description="the value that verify and bench use")
-    multiple_of: int = Field(
-        default=1, ge=1, description="every value is a multiple of this; vector widths follow from it"
-    )
-    max: int = Field(default=2**31 - 1, ge=1, le=2**31 - 1, description="the largest value")
+from tilegen.near_words import find_near, suggest
+from tilegen.spec.findings import Findings, shorten
+from tilegen.spec.launch_models import Fields as _Fields
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
+from tilegen.spec.phrases import phrase
+from tilegen.spec.version import VERSION
 
 
 class BufferFields(_Fields):
@@ -62,6 +33,11 @@ class BufferFields(_Fields):
         "written: tmem_datapath_layout(..) or strides on TLane and TCol",
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
+    values: str | None = Field(
+        default=None,
+        description="of a global array that the kernel only reads, the range 'lo : hi' of every element, hi excluded; "
+        "of integers with params, and a step as 'lo : hi : step'. The caller promises it; verify and bench draw it",
+    )
     over: list[str] | None = Field(
         default=None, min_length=1, max_length=64,
         description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",
@@ -223,9 +199,14 @@ class SpecFields(_Fields):
     """A kernel: its launch, its buffers and what it does."""
 
     kernel: str = Field(description="the name of the kernel, a C identifier")
+    version: Annotated[int, Field(ge=1, le=VERSION)] | None = Field(
+        default=None, description="the version of the language that the spec is written in; the newest where not given"
+    )
     arch: str = Field(default="sm_90", description="the GPU generation, e.g. sm_90")
     params: dict[str, Any] = Field(
-        default={}, description="name: integer (compile-time) or {default: ..} (a runtime argument)"
+        default={},
+        description="name: integer, expression of such or {choices: [..]} (compile-time), or {default: ..} (a runtime "
+        "argument)",
     )
     grid: dict[str, Any] = Field(default={}, description="CTAs: {bx, by, bz}")
     cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")
@@ -247,11 +228,6 @@ class SpecFields(_Fields):
 
 
 AnyFields = TypeVar("AnyFields", bound=BaseModel)
-_KINDS = {
-    "int_type": "an integer", "int_from_float": "an integer", "float_type": "a number", "string_type": "a text",
-    "bool_type": "true or false", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-}  # fmt: skip
 
 
 def field_names(model: type[BaseModel]) -> list[str]:
@@ -338,6 +314,15 @@ def _name(path: tuple[Any, ...], what: str) -> str:
     return f"'{shorten(text)}' of {what}" if text else what
 
 
+def _find_stand_in(node: Mapping, model: type[BaseModel]) -> str:
+    """The only key that is missing, where one unknown key stands that is near to none; "" elsewhere."""
+    known = field_names(model)
+    needed = [field.alias or name for name, field in model.model_fields.items() if field.is_required()]
+    missing = [key for key in needed if key not in node]
+    unknown = [key.text for key, _ in node.entries if key.text not in known]
+    return missing[0] if len(missing) == len(unknown) == 1 and not find_near(unknown[0], known) else ""
+
+
 def _report(
     node: Mapping, path: tuple[Any, ...], faults: list[Any], model: type[BaseModel], what: str,
     findings: Findings, mark: Mark | None,
@@ -345,7 +330,7 @@ def _report(
     kind = faults[0]["type"]
     known = field_names(model)
     if kind == "missing":
-        if not is_misspelt(str(path[-1]), node, known):
+        if not is_misspelt(str(path[-1]), node, known) and not _find_stand_in(node, model):
             findings.report("TG102", f"{what} needs the key '{path[-1]}'", mark or node.mark, f"add '{path[-1]}: ...'")
         return
     if kind == "extra_forbidden":
@@ -353,7 +338,9 @@ def _report(
         assert isinstance(owner, Mapping)
         name = str(path[-1])
         message = f"unknown key '{shorten(name)}' in {what}"
-        findings.report("TG101", message, owner.key(name).mark, suggest(name, known, most=32))
+        due = _find_stand_in(owner, model) if owner is node else ""
+        hint = f"'{due}' is missing: is it meant?" if due else suggest(name, known, most=32)
+        findings.report("TG101", message, owner.key(name).mark, hint)
         return
     found = _find(node, path)
     if isinstance(found, Scalar) and found.value is None:
@@ -362,38 +349,5 @@ def _report(
         return
     if isinstance(found, Scalar) and found.is_torn:
         return
-    code, message, hint = _phrase(faults, found)
+    code, message, hint = phrase(faults, found, str(path[-1]) if path else "")
     findings.report(code, f"{_name(path, what)} {message}", found.mark, hint)
-
-
-def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
-    """Code, message and hint for what pydantic found at one place."""
-    limits = [f for f in faults if f["type"] not in _KINDS and f["type"] != "literal_error"]
-    said = "".join(f["ctx"]["expected"] for f in faults if f["type"] == "literal_error")
-    choices = [text or number for text, number in re.findall(r"'([^']*)'|(\d+)", said)]
-    if choices:
-        word = found.text if isinstance(found, Scalar) else ""
-        near = find_near(word, choices)
-        message = f"must be one of {', '.join(choices)}, not {describe_node(found)}"
-        return "TG109", message, f"did you mean '{near}'?" if near else ""
-    if limits:
-        context = limits[0].get("ctx", {})
-        for key, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
-            if key in context:
-                return "TG106", f"must be {words} {context[key]}, not {shorten(to_plain(found))}", ""
-        if "max_length" in context or "min_length" in context:
-            side = "at most" if limits[0]["type"] == "too_long" else "at least"
-            count = context.get("max_length") if side == "at most" else context.get("min_length")
-            return "TG106", f"must have {side} {count} entries, not {context.get('actual_length')}", ""
-    kinds = list(dict.fromkeys(_KINDS.get(f["type"], f["msg"]) for f in faults))
-    if "a number" in kinds and "an integer" in kinds:
-        kinds.remove("an integer")
-    if kinds == ["an integer", "a text"]:
-        kinds[1] = "an expression"
-    if isinstance(found, Scalar) and found.text in ("yes", "on", "no", "off") and "true or false" in kinds:
-        return "TG103", f"must be true or false, not {describe_node(found)}", "YAML 1.2 reads only true and false so"
-    is_number_in_quotes = isinstance(found, Scalar) and found.is_quoted and re.match(r"[0-9]+\Z", found.text)
-    hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else say_number(found)
-    if isinstance(found, Scalar) and len(kinds) == 1:
-        hint = say_parts(kinds[0], found.text) or hint
-    return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", hint

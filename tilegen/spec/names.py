@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound, variables
+from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
-from tilegen.spec.findings import Flaw, Passage, find_near, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten
 
 MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -74,17 +75,30 @@ def kernel_reason(name: str) -> str:
     return reserved_reason(name) or ("a function of the C library" if name in FUNCTIONS else "")
 
 
+def mend_name(text: str, reason: Callable[[str], str]) -> str:
+    """The nearest name that a user may give, for a text that is none; ``reason(name)``: why a name may not be given.
+
+    >>> mend_name("my-kernel", kernel_reason), mend_name("2nd", kernel_reason), mend_name("sqrt", kernel_reason)
+    ('my_kernel', 'k_2nd', 'k_sqrt')
+    """
+    mended = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in text[: MAX_NAME - 2])
+    if not mended or mended[0].isdigit() or reason(mended):
+        mended = f"k_{mended.lstrip('_').replace('__', '_')}"
+    return mended
+
+
 def check_name(passage: Passage, what: str) -> str:
     """The name in ``passage`` if a user may give it; raises TG107 otherwise. ``what`` is what it names."""
     name = passage.text
+    reason_of = kernel_reason if what == "kernel" else reserved_reason
     if not _IDENTIFIER.match(name):
-        raise passage.fault(
-            "TG107", f"{shorten(name)!r} is no name for a {what}: not a C identifier", hint="use a-z, A-Z, 0-9 and _"
-        )
+        mended = mend_name(name, reason_of)
+        hint = f"write '{shorten(mended)}'" if _IDENTIFIER.match(mended) and not reason_of(mended) else ""
+        hint = hint or "use a-z, A-Z, 0-9 and _"
+        raise passage.fault("TG107", f"{shorten(name)!r} is no name for a {what}: not a C identifier", hint=hint)
     if len(name) > MAX_NAME:
         raise passage.fault("TG107", f"the name of a {what} has at most {MAX_NAME} characters, this one {len(name)}")
-    reason = kernel_reason(name) if what == "kernel" else reserved_reason(name)
-    if reason:
+    if reason := reason_of(name):
         raise passage.fault(
             "TG107", f"'{name}' is no name for a {what}: it is {reason}", hint=f"for example '{name.strip('_')}_'"
         )
@@ -96,6 +110,7 @@ class Register:
     """Who has which name: kernel, params, buffers, loop variables and lets share one space."""
 
     owners: dict[str, tuple[str, Mark]] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)  # words of statements that were reported: they may declare barriers
 
     def claim(self, passage: Passage, what: str) -> str:
         """A checked, new name; raises TG107 or TG108."""

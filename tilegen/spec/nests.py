@@ -10,10 +10,11 @@ from math import gcd
 
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
+from tilegen.near_words import find_near, suggest
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import Guarded, Loop, Naming, RoleBlock, Statement
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Flaw, shorten, suggest
+from tilegen.spec.findings import Flaw, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
 from tilegen.spec.names import Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
@@ -129,7 +130,10 @@ def foresee_lets(items: tuple[Node, ...], names: Names) -> Names:
         if circle := _find_circle(name, given):
             later[name] = f"'{name}' is given by itself: {' -> '.join(circle)}", "give one of them by other names"
     later = {name: why for name, why in later.items() if name not in names.values}
-    return replace(names, forbidden={**names.forbidden, **later})
+    pairs = (pair for item in items if isinstance(item, Mapping) for pair in item.entries)
+    misspelt = [value for key, value in pairs if key.text != "let" and find_near(key.text, ("let", "wait")) == "let"]
+    broken = (key.text for value in misspelt if isinstance(value, Mapping) for key, _ in value.entries)
+    return replace(names.with_broken(broken), forbidden={**names.forbidden, **later})
 
 
 def _words_of(node: Node) -> set[str]:

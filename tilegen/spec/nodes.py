@@ -152,17 +152,36 @@ def describe_node(node: Node) -> str:
     return kind if isinstance(node.value, bool) else f"{kind} {shorten(node.text)!r}"
 
 
-def say_parts(kind: str, text: str) -> str:
-    """How a text is written that stands where a list, or a mapping, is wanted; "" for other kinds.
+def say_parts(kind: str, node: Node) -> str:
+    """How a value is written that stands where a text, a list, or a mapping is wanted; "" for other kinds.
 
-    >>> say_parts("a list", "64x32"), say_parts("a mapping", "k in range(4)")
-    ('write [64, 32]', 'write {k: 4}')
+    A list of one is that one, ``64x32`` the list [64, 32], ``k in range(4)`` the mapping {k: 4}.
     """
+    if isinstance(node, Sequence) and len(node.items) == 1 and kind == "a text":
+        only = node.items[0]
+        return f"write {shorten(only.text)}, without brackets" if isinstance(only, Scalar) else ""
+    if not isinstance(node, Scalar):
+        return ""
+    text = node.text
     if kind == "a list":
         items = re.split(r"(?<=\d)\s*x\s*|\s*x\s*(?=\d)|[,\s]+", text.strip("() "))
         return f"write [{', '.join(items)}]"
     loop = re.fullmatch(r"(\w+) in range\((.+)\)", text) if kind == "a mapping" else None
     return f"write {{{loop[1]}: {loop[2]}}}" if loop else ""
+
+
+def say_regions(node: Node) -> str:
+    """How a list of regions is written as a mapping of names to them; "" for what is none.
+
+    Of ``[X, "tile[0:4]"]`` that is ``{x: X, tile: "tile[0:4]"}``.
+    """
+    items = node.items if isinstance(node, Sequence) else ()
+    words = [item.text for item in items if isinstance(item, Scalar)]
+    names = [found[0].lower() for word in words if (found := re.match(r"[A-Za-z_]\w*", word, re.ASCII))]
+    if not names or len(set(names)) < len(items):
+        return ""
+    values = [f'"{word}"' if "[" in word else word for word in words]
+    return f"write {{{', '.join(f'{name}: {value}' for name, value in zip(names, values, strict=True))}}}"
 
 
 def say_number(node: Node) -> str:

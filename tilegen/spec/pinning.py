@@ -14,7 +14,7 @@ import yaml
 
 from tilegen.spec.compose import compose
 from tilegen.spec.findings import Findings
-from tilegen.spec.nodes import Mapping, Node, Sequence, to_plain
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, to_plain
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,11 @@ class _Pinner:
             params = self.root["params"]
             assert isinstance(params, Mapping)
             node = params[name]
-            self.write(node, "default", number) if isinstance(node, Mapping) else self.write(params, name, number)
+            if isinstance(node, Mapping) and isinstance(choices := node.get("choices"), Sequence):
+                others = [item.value for item in choices.items if isinstance(item, Scalar) and item.value != number]
+                self.write(node, "choices", [number, *others])
+            else:
+                self.write(node, "default", number) if isinstance(node, Mapping) else self.write(params, name, number)
         self.pin_layouts(pins.layouts)
         nodes = find_ops(self.root["ops"], {name for name, _ in pins.ops})
         for node, (_, fields) in zip(nodes, pins.ops, strict=True):

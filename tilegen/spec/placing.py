@@ -15,18 +15,19 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts import AXES, PaddedSharedLayout
+from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS
 from tilegen.layouts.core.values import with_tile
+from tilegen.near_words import find_near, suggest
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
-from tilegen.spec.header import Params
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.later import refuse_later_gluon, refuse_later_layout
 from tilegen.spec.models import PaddedFields, check_fields
 from tilegen.spec.names import instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
+from tilegen.spec.params import Params
 from tilegen.spec.regions import show_shape
 from tilegen.spec.tensor_memory import check_apart, check_cells, find_axis, say_placement
 
-_CODES = {"TG105": "TG200"}  # what the notation calls unreadable; here TG105 is an unknown name
 MAX_ELEMS = 1 << 36  # of a global array at the defaults of its params; no GPU holds more
 MAX_REPLICAS = 1024  # as many as a CTA has threads
 MAX_REGISTER_BYTES = 255 * 4  # what one thread has
@@ -101,20 +102,30 @@ def repeat_atom(layout: layouts.Layout, shape: tuple[Index, ...]) -> layouts.Lay
 
 
 def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Flaw:
-    start, end = error.span or (0, len(node.text))
-    code, hint = _CODES.get(error.code, error.code), error.hint
+    is_word = node.text.strip().isidentifier()
+    start, end = error.span if error.span and not is_word else (0, len(node.text))
+    code, hint = error.rule, error.hint
     if node.text[start:end] in setting.params.broken:
         return Flaw()
     if str(error).endswith("is not defined"):
         code, hint = "TG105", suggest(node.text[start:end], setting.params.names.values)
-    if node.text.isidentifier():
-        hint = suggest(node.text, ["row", "col", "auto"])
+    if is_word:
+        hint = _say_word(node.text.strip())
     if code == "TG104":
         hint = suggest(node.text[start:end], AXES) or hint
     message = f"{shorten(error, 200)}, in the layout of {what}"
+    message = f"'{shorten(node.text)}' is no layout, in the layout of {what}" if is_word else message
     if code in ("TG104", "TG105"):
         message = f"unknown {'axis' if code == 'TG104' else 'name'} '{node.text[start:end]}' in layout of {what}"
     return Flaw(code, message, node.locate(start, end), hint)
+
+
+def _say_word(word: str) -> str:
+    """What to write instead of a word alone: one that is a layout, or the arguments that a constructor takes."""
+    words = ("row", "col", "auto")
+    if not find_near(word, words) and word in CONSTRUCTORS:
+        return f"write {word}({', '.join(ARGUMENTS[word])})"
+    return suggest(word, words)
 
 
 def check_layout_fits(

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tilegen.arithmetic.values import Values
 from tilegen.index import Formula, Index, substitute
 from tilegen.plan import Param, arguments
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -33,7 +34,8 @@ from tilegen.spec.data import (
     Waiting,
     WholeCall,
 )
-from tilegen.spec.models import BufferFields, ParamFields
+from tilegen.spec.launch_models import ParamFields
+from tilegen.spec.models import BufferFields
 from tilegen.spec.pinning import spell
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.waits import word_of
@@ -71,6 +73,8 @@ def _print_notes(spec: Spec) -> Iterator[str]:
 
 def _print_head(spec: Spec) -> Iterator[str]:
     yield f"kernel: {spell(spec.kernel)}"
+    if spec.version:
+        yield f"version: {spec.version}"
     yield f"arch: {spell(spec.arch)}"
     given = arguments(spec.params)
     launched = {p.name: p.launched for p in spec.params if p.launched is not None}
@@ -97,7 +101,8 @@ def _print_head(spec: Spec) -> Iterator[str]:
 
 def describe_arrays(spec: Spec) -> dict[str, dict[str, Any]]:
     """The sections ``params`` and ``buffers`` of a spec, as a dict holds them."""
-    params = {c.name: c.value for c in spec.constants} | {p.name: _fields_of_param(p) for p in arguments(spec.params)}
+    constants = {c.name: {"choices": [*c.choices]} if c.choices else c.value for c in spec.constants}
+    params = constants | {p.name: _fields_of_param(p) for p in arguments(spec.params)}
     known = {b.name: b for b in spec.buffers}
     return {"params": params, "buffers": {b.name: _fields_of_buffer(b, known) for b in spec.buffers}}
 
@@ -153,7 +158,9 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     layout = {"layout": buffer.layout_text} if buffer.layout_text else {}
     if buffer.root == buffer.name:
         over = list(buffer.over) or None
-        more = _without_defaults({"partial": buffer.partial, "over": over, "align": buffer.align_bytes}, BufferFields)
+        values = _print_values(buffer.values) if buffer.values else None
+        own = {"partial": buffer.partial, "values": values, "over": over, "align": buffer.align_bytes}
+        more = _without_defaults(own, BufferFields)
         return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
     other = known[buffer.parent or buffer.root]
     fields: dict[str, Any] = {"view": other.name}
@@ -164,6 +171,11 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     if buffer.dtype != other.dtype:
         fields["dtype"] = buffer.dtype
     return fields if buffer.parent else fields | layout
+
+
+def _print_values(values: Values) -> str:
+    ends = [str(x) if isinstance(x, int | float) else spell_index(x) for x in (values.low, values.high)]
+    return " : ".join([*ends, *([str(values.step)] if values.step > 1 else [])])
 
 
 # ---------------------------------------------------------------- statements

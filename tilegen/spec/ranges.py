@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.errors import Mark
-from tilegen.index import Index, add, any_of, dividends, evaluate, every, least, less, variables
+from tilegen.index import Index, add, any_of, dividends, equal, evaluate, every, least, less, variables
 from tilegen.plan import Param
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Region
@@ -56,15 +56,13 @@ class Cases:
 
 
 def check_region_range(region: Region, cases: Cases, may_clip: bool, hint: str = "") -> None:
-    """Raises TG207, naming the first case where the region leaves its buffer; ``hint`` is for one past the end."""
+    """Raises TG207, naming the first case where the region leaves its buffer; ``hint`` is what would mend that."""
     for dimension, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
         check_dividends(begin, cases, region.mark, "TG207")
         extent = region.buffer.shape[dimension]
-        starts_inside = least(begin) >= 0
-        ends_inside = may_clip or less(add(begin, length - 1), extent) is True
-        if starts_inside and ends_inside:
+        if may_clip or (least(begin) >= 0 and less(add(begin, length - 1), extent) is True):
             continue
-        case = _find_outside(begin, length, extent, cases, may_clip)
+        case = find_case(any_of(less(begin, 0), less(extent, add(begin, length))), cases)
         if case is not None:
             raise _explain(region, dimension, case, cases, hint)
 
@@ -76,12 +74,6 @@ def check_dividends(x: Index, cases: Cases, mark: Mark | None, code: str = "TG11
         if case is not None:
             message = f"'{shorten(part)}' is {int(evaluate(part, case))}: what is divided is never negative"
             raise Flaw(code, message + _name_case((part, condition), case, cases), mark)
-
-
-def _find_outside(begin: Index, length: int, extent: Index, cases: Cases, may_clip: bool) -> dict[str, int] | None:
-    """A case in which the box leaves the extent."""
-    leaves = [less(begin, 0), *([] if may_clip else [less(extent, add(begin, length))])]
-    return find_case(any_of(*leaves), cases)
 
 
 def find_case(condition: Index, cases: Cases) -> dict[str, int] | None:
@@ -193,9 +185,27 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
     else:
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
     where = _name_case((begin, extent), case, cases)
+    if at >= 0 and (fits := _find_fitting(region, dimension, cases)) is not None:
+        piece = f"{spell_index(begin)} : +{region.lengths[dimension]}"
+        hint = f"'{piece}' fits dimension {fits} exactly: are the two exchanged?"
     cause = where if set(CTA_AXES) & {v.name for v in variables(begin)} else ""  # too many CTAs leave more than one
-    low = f"begin at 'max({spell_index(begin)}, 0)': 'edge: clip' clips past the end alone" if at < 0 else hint
-    return Flaw("TG207", message + where, region.mark, low, cause)
+    return Flaw("TG207", message + where, region.mark, hint, cause)
+
+
+def _find_fitting(region: Region, dimension: int, cases: Cases) -> int | None:
+    """Another dimension of the buffer at whose end the last box along ``dimension`` ends, where that is no other's."""
+    begin, length = region.begins[dimension], region.lengths[dimension]
+    others = [d for d in range(len(region.begins)) if d != dimension and region.begins[d] != begin]
+    own = _needed((begin,), cases)
+    if not own:
+        return None
+    for d in others:
+        extent = region.buffer.shape[d]
+        end = add(begin, length)
+        leaves = any_of(less(begin, 0), less(extent, end))
+        if find_case(leaves, cases) is None and find_case(equal(end, extent), cases) is not None:
+            return d
+    return None
 
 
 def _name_case(asked: Iterable[Index], case: dict[str, int], cases: Cases) -> str:

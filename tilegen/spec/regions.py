@@ -1,4 +1,4 @@
-"""Regions: ``X``, ``X[i]``, ``X[lo:hi]``, ``X[lo : +len]``, ``X[:, j]``: a box of a buffer."""
+"""Regions: ``X``, ``X[i]``, ``X[lo:hi]``, ``X[lo : +len]``, ``X[-3 : +len]``, ``X[:, j]``: a box of a buffer."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.index import Formula, Index, Var, sub
+from tilegen.near_words import suggest
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.expressions import Parser, Value
-from tilegen.spec.findings import Flaw, Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.words import Token, split_tokens
@@ -91,7 +92,7 @@ def _read_slice(parser: Parser, extent: Index) -> _Slice:
     if first.text in (",", "]"):
         raise parser.fault("an index is missing", first, "TG205", "':' means all of a dimension")
     if first.text != ":":
-        begin = _read_index(parser)
+        begin = _read_early(parser) or _read_index(parser)
         if not parser.accept(":"):
             return _Slice(begin.index, 1, False, begin.start, begin.end)
     else:
@@ -108,6 +109,16 @@ def _read_slice(parser: Parser, extent: Index) -> _Slice:
     high = _read_index(parser)
     _refuse_step(parser)
     return _Slice(low, sub(high.index, low), True, first.start, high.end)
+
+
+def _read_early(parser: Parser) -> Value | None:
+    """The beginning of ``-3 : +8``, which lies before that of the array; None for any other."""
+    minus, number, *after = parser.tokens[parser.at : parser.at + 4]
+    if minus.text != "-" or number.kind != "number" or [token.text for token in after] != [":", "+"]:
+        return None
+    parser.advance()
+    value = parser.read_number(parser.advance())
+    return Value(sub(0, value.index), minus.start, value.end)
 
 
 def _read_index(parser: Parser) -> Value:

@@ -11,18 +11,16 @@ from pydantic import BaseModel
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.spec.form import Form, WholeForm
+from tilegen.spec.launch_models import ChoiceFields, ClusterFields, GridFields, ParamFields
 from tilegen.spec.models import (
     ArrivalFields,
     ArriveFields,
     AwaitedFields,
     BarrierFields,
     BufferFields,
-    ClusterFields,
     CommitFields,
-    GridFields,
     LetFields,
     LoopFields,
-    ParamFields,
     PendingFields,
     RoleBlockFields,
     RoleFields,
@@ -58,7 +56,9 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
         top["anyOf"] = [{"required": ["threads"]}, {"required": ["roles"]}]
     fields = top["properties"]
     fields["arch"]["enum"] = list(ARCHES)
-    fields["params"]["additionalProperties"] = {"anyOf": [{"type": "integer", "minimum": 0}, _refer("param")]}
+    fields["params"]["additionalProperties"] = {
+        "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, _refer("param"), _refer("choice")]
+    }
     fields["grid"] = _describe(GridFields)
     fields["cluster"] = _describe(ClusterFields)
     fields["buffers"]["additionalProperties"] = {"anyOf": [_refer("buffer"), _refer("view")]}
@@ -69,6 +69,7 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     statements = [_refer(kind) for kind in (*kinds, *(f"op_{name}" for name in forms))]
     definitions = {
         "param": _describe(ParamFields),
+        "choice": _describe(ChoiceFields),
         "buffer": _with_dtypes(_describe(BufferFields)),
         "view": _with_dtypes(_describe(ViewFields)),
         "sync": _describe(SyncFields),

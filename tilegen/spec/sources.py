@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import Diagnostic, InputError, Mark, SpecError
+from tilegen.near_words import find_near
 from tilegen.spec.compose import MAX_CHARACTERS, MAX_DEPTH, MAX_NODES, compose
 from tilegen.spec.findings import Findings, shorten
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, SourceSpan, SourceText
@@ -68,9 +69,19 @@ def read_source(source: Source) -> NamedText:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read {shorten(path, 200) or repr(path)}: {reason}"
-        hint = "a spec that is no path has a line break in it" if ": " in path else ""
+        hint = "a spec that is no path has a line break in it" if ": " in path else _say_neighbour(Path(path))
         raise InputError(Diagnostic("TG001", message, hint=hint)) from None
     return decode_text(data, path)
+
+
+def _say_neighbour(path: Path) -> str:
+    """The spec in a path's folder whose name is like the one that was asked for; "" if there is none."""
+    try:
+        names = [p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml")]
+    except (OSError, ValueError):
+        return ""
+    near = next((n for n in sorted(names) if Path(n).stem == path.stem), "") or find_near(path.name, sorted(names))
+    return f"did you mean '{path.parent / near}'?" if near else ""
 
 
 def decode_text(data: bytes, name: str) -> NamedText:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.index import Index
+from tilegen.near_words import suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
 from tilegen.spec.data import (
     Buffer,
@@ -19,14 +20,15 @@ from tilegen.spec.data import (
     WholeCall,
     operand_field,
 )
-from tilegen.spec.findings import Flaw, Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.formulas import parse_formula
 from tilegen.spec.later import refuse_later
-from tilegen.spec.models import SyncFields, check_fields, field_names
+from tilegen.spec.models import SyncFields, check_fields, field_names, is_misspelt
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
-from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
+from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
@@ -37,6 +39,7 @@ from tilegen.spec.tensor_memory import refuse_tensor_op
 from tilegen.spec.waits import read_arrive, read_commit, read_following, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
+STATEMENTS = ("sync", "for", "let", "when", "role", "commit", "wait", "arrive")  # beside ops
 MAX_RANK = 8  # dimensions of a buffer, as the model has it
 
 
@@ -96,7 +99,8 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         return read_guarded(node, around, read_statements)
     key = op or node.entries[0][0]
     if op is None:
-        known = [*around.forms, "sync", "for", "let", "when", "role", "commit", "wait", "arrive"]
+        known = [*around.forms, *STATEMENTS]
+        around.register.unread.update(list_words(node))
         raise Flaw("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
     others = [other for other, _ in node.entries if other is not op]
     if others:
@@ -119,8 +123,11 @@ def _refuse_outside(what: str, node: Node, around: Surroundings) -> None:
 
 # ---------------------------------------------------------------- ops
 def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Call | None:
+    start = len(around.findings.found)
     fields = check_fields(node, form.model, key.text, around.findings, key.mark)
-    if not isinstance(node, Mapping):
+    if fields is None:
+        around.register.unread.update(list_words(node))
+    if not isinstance(node, Mapping) or ("scope" not in node and is_misspelt("scope", node, field_names(form.model))):
         return None
     word = node.get("scope")
     if word is not None and not (isinstance(word, Scalar) and word.text in (*OP_SCOPES, "role")):
@@ -134,6 +141,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     condition = read_when(node, names, around.findings, has_scope=True)
     conditions = {name: read_when(node, names, around.findings, name) for name in form.conditions}
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
+    is_sure = len(around.findings.found) == start  # else a region may pass its array for want of what was not read
     regions: dict[str, Region] = {}
     for name in form.operands:
         with around.findings.collect():
@@ -151,14 +159,15 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     needed = [name for name in form.operands if name not in form.optional]
     are_there = all(name in regions for name in form.operands if name in node or name in needed)
     expression = None
-    if form.expression and form.expression in node and are_there:
+    has_names = not form.named or form.named in node or not is_misspelt(form.named, node, field_names(form.model))
+    if form.expression and form.expression in node and are_there and has_names:
         with around.findings.collect():
             expression = _read_expression(node, form, fields, regions, names, around)
     refuse_tensor_op(key.text, _each_region(regions, expression))
     before = len(around.findings.found)
     for region in _each_region(regions, expression):
         with around.findings.collect():
-            if threads:
+            if threads and is_sure:
                 is_global = region.buffer.scope == "global"
                 hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
@@ -166,10 +175,10 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     is_inside = len(around.findings.found) == before
     are_all_read = len(regions) >= sum(name in node for name in form.operands)
     are_local = are_all_read and all(r.buffer.scope != "global" for r in _each_region(regions, expression))
-    if clips and regions and are_local and edge is not None:
+    if clips and regions and are_local and edge is not None and fields is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         around.findings.report("TG212", message, edge.mark, "remove it")
-    if fields is None or any(name not in regions for name in needed):
+    if fields is None or not are_there:
         return None
     if form.expression and form.expression in node and expression is None:
         return None
@@ -190,7 +199,9 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}
     nodes = {name.text: value for name, value in node.entries}
-    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions, around.role, nodes)
+    call = Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions, around.role, nodes)
+    check_pad(call)
+    return call
 
 
 def _each_region(regions: Dict[str, Region], expression: Expression | None) -> list[Region]:

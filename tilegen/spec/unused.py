@@ -1,12 +1,15 @@
-"""What a spec declares and does not use: nothing is wrong with it, but it is seldom meant."""
+"""What a spec does that is right and seldom meant: names that nothing uses, an input that a result is written onto."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as Items
 
 from tilegen.errors import Diagnostic
 from tilegen.scopes import SCOPES
+from tilegen.spec.data import Call, Statement
 from tilegen.spec.nodes import Mapping, Node, Sequence, list_words
+from tilegen.spec.outline import walk_statements
 
 
 def find_unused(root: Mapping, threads: int) -> tuple[Diagnostic, ...]:
@@ -26,6 +29,26 @@ def find_unused(root: Mapping, threads: int) -> tuple[Diagnostic, ...]:
         whole = [str(count) for count in (threads - rest, threads - rest + lanes) if count]
         hint = f"{' or '.join(whole)} threads fill every warp"
         found.append(Diagnostic("TG124", message, node.mark, hint, "warning"))
+    return tuple(found)
+
+
+def find_written_back(ops: Items[Statement]) -> tuple[Diagnostic, ...]:
+    """Warnings (TG125) for arrays that were only read so far and get what the kernel has written into another array.
+
+    Registers and shared memory that go back into the array that they came from are a kernel in place, and meant.
+    """
+    read, written, found = set[str](), set[str](), list[Diagnostic]()
+    for call in (s for s in walk_statements(ops) if isinstance(s, Call)):
+        sources = {r.buffer.root for r in call.read}
+        for region in call.written:
+            name = region.buffer.root
+            if sources and sources <= written and name in read - written - sources:
+                other = ", ".join(sorted(sources))
+                message = f"'{name}' was only read so far, and gets here what was written into {other}"
+                hint = "write a result into an array of its own"
+                found.append(Diagnostic("TG125", message, region.mark or call.mark, hint, "warning"))
+        read |= {r.buffer.root for r in call.read if r.buffer.scope == "global"}
+        written |= {r.buffer.root for r in call.written if r.buffer.scope == "global"}
     return tuple(found)
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tilegen import layouts
+from tilegen.near_words import suggest
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall, operand_field
-from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, Passage, shorten
 from tilegen.spec.form import WholeForm
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import check_fields
 from tilegen.spec.names import check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar
+from tilegen.spec.spelling import spell_index
 
 _CHOSEN = ("grid", "cluster", "threads", "ctas_per_sm", "overlap", "roles", "barriers")
 _PINNED = {"threads": 256, "cluster": 2, "overlap": "previous"}  # as ops that have the field write it
@@ -81,8 +84,18 @@ def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
         mark = passage.locate(0, len(passage.text))
         arrays = [b.name for b in buffers.found.values() if b.scope == "global" and b.root == b.name]
         fix = f"whole global arrays: {', '.join(arrays)}" if arrays else "make it a buffer of scope global"
+        fix = _say_array(buffer) if buffer.scope == "global" else fix
         raise Flaw("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark, fix)
     return buffer
+
+
+def _say_array(view: Buffer) -> str:
+    """A view's bytes as an array of its own, declared where the array is that it is a view of."""
+    shape = ", ".join(map(spell_index, view.shape))
+    plain = {str(layouts.row_major(view.shape)): "", str(layouts.column_major(view.shape)): ", layout: col"}
+    layout = plain.get(str(view.layout), f', layout: "{view.layout}"')
+    declared = f"{{scope: global, dtype: {view.dtype}, shape: [{shape}]{layout}}}"
+    return f"declare '{view.root}' as the view sees it, and write '{view.root}': {view.root}: {declared}"
 
 
 def check_alone(root: Mapping, ops: Sequence[Statement], findings: Findings) -> WholeCall | None:

@@ -14,11 +14,13 @@ _TOKEN = re.compile(
     r"(?P<number>[0-9][0-9A-Za-z_.]*)|(?P<name>[A-Za-z_]\w*)|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>()\[\]:,])", re.ASCII
 )
 _SPACE = re.compile(r"[ \t\r\n]*")
-_ODD = re.compile(r"\*\*|[&|!=]{1,2}|.", re.DOTALL)
+_ODD = re.compile(r"\*\*|<<|>>|[&|!=]{1,2}|.", re.DOTALL)
+_NO_WORDS = ("**", "<<", ">>")  # signs that words would split
+_NO_BITS = "there are no operators on bits"
 _CUDA_AXIS = re.compile(r"\b(blockIdx|threadIdx)\.([xyz])\b")
 CURLY = "\u201c\u201d\u2018\u2019"  # quotes that word processors write
 _INSTEAD = {
-    "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not", "=": "==", "**": "x * x", "^": "x * x",
+    "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not", "=": "==", "**": "x * x",
     "?": "where(c, a, b)",
 }  # fmt: skip
 
@@ -45,7 +47,7 @@ def split_tokens(passage: Passage, words: re.Pattern[str] = _TOKEN) -> list[Toke
     at = _skip_space(text, 0)
     while at < len(text):
         match = words.match(text, at)
-        if not match or text.startswith("**", at):
+        if not match or text.startswith(_NO_WORDS, at):
             raise _refuse_sign(passage, at)
         tokens.append(Token(match.lastgroup or "", match[0], at))
         at = _skip_space(text, match.end())
@@ -58,9 +60,27 @@ def _refuse_sign(passage: Passage, at: int) -> Flaw:
     """TG111 for what is no word, with what stands for it here."""
     found = _ODD.match(passage.text, at)
     odd = found[0] if found else passage.text[at]
-    hint = f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else _say_axis(passage.text, at)
+    hint = _say_bits(odd, passage.text[at + len(odd) :])
+    hint = hint or (f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else _say_axis(passage.text, at))
     hint = 'write plain quotes: "' if odd in CURLY else hint
     return passage.fault("TG111", f"{odd!r} is not part of an expression", at, at + len(odd), hint)
+
+
+def _say_bits(sign: str, rest: str) -> str:
+    """What an operator on bits with a number comes to in arithmetic; "" for other signs, and for & and | of conditions.
+
+    >>> _say_bits("&", " 3) * 4"), _say_bits(">>", " 4"), _say_bits("^", " 5"), _say_bits("&", " x > 0")
+    ("write '% 4'", "write '// 16'", 'there are no operators on bits', '')
+    """
+    found = re.match(r"\s*([0-9]{1,2})(?![0-9A-Za-z_.])", rest, re.ASCII)
+    number = int(found[1]) if found else None
+    if sign in ("<<", ">>"):
+        return _NO_BITS if number is None else f"write '{'*' if sign == '<<' else '//'} {1 << number}'"
+    if sign == "^":
+        return "write 'x * x'" if number == 2 else _NO_BITS
+    if sign == "&" and number is not None and number & (number + 1) == 0:
+        return f"write '% {number + 1}'"
+    return _NO_BITS if sign in ("&", "|") and number is not None else ""
 
 
 def _say_axis(text: str, at: int) -> str:

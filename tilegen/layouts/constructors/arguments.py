@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.layouts.core.iters import require_index, require_known
+from tilegen.near_words import suggest
 
 # Types that tensor cores read and that have no arithmetic of their own in CUDA C++ (PTX ISA, "Alternate floating
 # point data formats" and "Sub-byte types"); a tf32 element is a 32-bit word.
@@ -30,8 +30,8 @@ def element_bits(dtype: str) -> int:
         return _TENSOR_CORE_BITS[dtype]
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype].bits
-    near = get_close_matches(str(dtype), [*DTYPES, *_TENSOR_CORE_BITS], n=1)
-    raise LayoutError(f"there is no element type {dtype!r}", hint=f"did you mean '{near[0]}'?" if near else "")
+    hint = suggest(str(dtype), [*DTYPES, *_TENSOR_CORE_BITS], most=32)
+    raise LayoutError(f"there is no element type {dtype!r}", hint=hint)
 
 
 def require_extents(shape: Sequence[Any], dimensions: int, what: str) -> tuple[int, ...]:

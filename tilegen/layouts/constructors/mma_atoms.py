@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 
 from tilegen.errors import LayoutError
@@ -26,6 +25,7 @@ from tilegen.layouts.constructors.fragments import (
 from tilegen.layouts.core.iters import Iter, Iters
 from tilegen.layouts.core.values import TileLayout
 from tilegen.layouts.cute import CuteLayout
+from tilegen.near_words import find_near
 
 OPERANDS = {"A": (0, 2), "B": (2, 1), "C": (0, 1)}  # operand -> its dimensions, of (M, N, K)
 MODES = "MNK"
@@ -196,10 +196,10 @@ def find_atom(name: str, a: str | None = None, b: str | None = None, c: str | No
 
 def _no_atom(name: object) -> LayoutError:
     names = _by_name()
-    near = get_close_matches(str(name)[:60], names, n=1)
+    near = find_near(str(name)[:60], names)
     stems = [n for n in names if not n.startswith("wgmma") and (n.count(".") == 1 or n.startswith("mma.m8n8k4."))]
     stems = [n for n in stems if n.count(".") < 3]
-    hint = f"did you mean '{near[0]}'?" if near else f"atoms are {', '.join(stems)}, wgmma.m64nNk16, k8 or k32"
+    hint = f"did you mean '{near}'?" if near else f"atoms are {', '.join(stems)}, wgmma.m64nNk16, k8 or k32"
     return LayoutError(f"there is no atom {name!r}", hint=hint)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Formula, Index, Var, count_operators, div, mod, mul, multiple, terms, xor
+from tilegen.near_words import find_near
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES
 
 # The threads in one of each scope that has a fixed number.
@@ -56,8 +56,8 @@ def require_axis(name: str) -> Axis:
     """
     if axis := AXES.get(name):
         return axis
-    near = get_close_matches(name, AXES, n=1) or get_close_matches(name.lower().replace("_", ""), AXES, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"axes are {' '.join(AXES)}"
+    near = find_near(name, AXES) or find_near(name.lower().replace("_", ""), AXES)
+    hint = f"did you mean '{near}'?" if near else f"axes are {' '.join(AXES)}"
     raise LayoutError(f"there is no axis '{name}'", hint=hint, code="TG104")
 
 

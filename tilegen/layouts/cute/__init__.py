@@ -22,7 +22,7 @@ from tilegen.layouts.cute.algebra import (
 )
 from tilegen.layouts.cute.bridge import from_tile, to_tile
 from tilegen.layouts.cute.swizzles import ComposedLayout, Swizzle
-from tilegen.layouts.cute.text import parse
+from tilegen.layouts.cute.text import is_printed, parse
 from tilegen.layouts.cute.tiling import (
     blocked_product,
     flat_divide,
@@ -65,6 +65,7 @@ __all__ = [
     "flat_divide",
     "from_tile",
     "idx2crd",
+    "is_printed",
     "join",
     "left_inverse",
     "logical_divide",

@@ -18,7 +18,7 @@ from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant, refuse_conv
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import reject_carries
 from tilegen.ops.partition_choice import TilePins, plan_tile
-from tilegen.ops.pins import CopyWidth, Partition, read_width
+from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot
 from tilegen.spec.data import Call, Region
@@ -38,8 +38,9 @@ class CopyFields(OpFields):
         default=False, alias="async", description="true: the threads go on, and the data lands at a later wait"
     )
     edge: Literal["error", "clip"] = Field(
-        default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
+        default="error", description="clip: past an edge of a global array reads give 0 and writes are dropped"
     )
+    pad: Pad = None
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
@@ -309,7 +310,7 @@ def _axes(call: Call) -> tuple[int, ...]:
 
 
 OP = Op(
-    "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", peers="multicast", edge="edge",
+    "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", peers="multicast", edge="edge", pad="pad",
     check_fields=_check_fields, check_dtypes=_check_dtypes, queue=_queue_of, reference=_reference,
     exactness=MOVES, rounds=_rounds, variants=_VARIANTS, axes=_axes,
     flows=lambda call, threads: pair_up(call, "src", "dst"),

@@ -28,7 +28,7 @@ from tilegen.ops.copy.register_tiles import (
     word_elems,
 )
 from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_columns, turn_run, turns_by_columns
-from tilegen.ops.edges import edge_guard, may_pass_end
+from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, ref_at
 from tilegen.ops.partition import is_flat
@@ -83,7 +83,7 @@ def _moves(
     loop: ThreadLoop, trip: Entry, names: dict[str, str], turns: bool,
 ) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
-    regs, pairs, pack = registers
+    (regs, pairs, pack), pad = registers, tile.operands[0].pad
     group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
     r = step_of(names["r"], shape.loads)
     row, start = div(mul(r, shape.load), shape.columns), mod(mul(r, shape.load), shape.columns)
@@ -118,14 +118,14 @@ def _moves(
     stores = over(c, (*turn, *over(k, when(each, store))))
     if loop.is_staged:  # what is not stored is not loaded either
         load = replace(load, valid=every(trip.held, ends, load.valid))
-        return over(r, (load,)), when(every(trip.held, ends), *stores)
-    return (when(trip.held, *when(ends, *over(r, (load,)), *stores)),)
+        return over(r, pad_load(load, pad)), when(every(trip.held, ends), *stores)
+    return (when(trip.held, *when(ends, *over(r, pad_load(load, pad)), *stores)),)
 
 
 def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
     """The condition that one side's vector number ``step`` lies in its array.
 
-    Where the array's end can only fall between register tiles, that of the last vector says it for all.
+    Where an end of the array can only fall between register tiles, that of the last vector says it for all.
     """
     operand = tile.operands[side]
     if not may_pass_end(operand):
@@ -133,7 +133,8 @@ def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: 
     count, digit = (shape.columns, tile.column) if side else (shape.rows, tile.row)
     if ends_between(operand, tile.digits[digit], count):
         step = count - 1
-    return edge_guard(operand, tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0)))))
+    at = tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0))))
+    return edge_guard(operand, at).both
 
 
 def _names(x: Index) -> set[str]:

@@ -22,7 +22,7 @@ from tilegen.ops.copy.shifted_tile import (
     split_end,
     split_vector,
 )
-from tilegen.ops.edges import drop_known
+from tilegen.ops.edges import Inside, drop_known, pad_load
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Operand, Refused
 from tilegen.ops.partition import is_flat
@@ -200,21 +200,28 @@ class _Vectors:
         return any_of(at_end, is_last_in_row(self.shift, number))
 
     def _inside(self, side: int, row: Index, number: Index, offset: int) -> Index:
-        """Whether all of a vector is inside of an array, by its last element."""
-        last = offset + self.shift.elems - 1
-        return self.shift.rows.inside(side, row, mul(number, self.shift.elems), last)
+        """Whether all of a vector is inside of an array."""
+        first, last = self._ends_of(side, row, number, offset)
+        return first.to(last)
+
+    def _ends_of(self, side: int, row: Index, number: Index, offset: int, vectors: int = 1) -> tuple[Inside, Inside]:
+        """The first and the last element of so many vectors in a row."""
+        rows, first = self.shift.rows, mul(number, self.shift.elems)
+        last = offset + vectors * self.shift.elems - 1
+        return rows.inside(side, row, first, offset), rows.inside(side, row, first, last)
 
     def _whole(self, row: Index, number: Index) -> Index:
         """Whether the vectors of src that a vector is made of, and itself, are inside."""
         shift = self.shift
-        last = shift.other if shift.takes_next and shift.shift else shift.own
-        src, dst = self._inside(0, row, number, last), self._inside(1, row, number, shift.head)
+        first, last = self._ends_of(0, row, number, shift.head - shift.shift, 2 if shift.shift else 1)
+        src, dst = first.to(last), self._inside(1, row, number, shift.head)
         return every(src, _left_of(dst, src))
 
     def _tail(self, row: Index, number: Index, held: Index, kept: Index) -> tuple[Step, ...]:
         """The elements one by one of a vector that is not whole."""
         shift, first = self.shift, mul(number, self.shift.elems)
-        begins = shift.rows.inside(1, row, first, shift.head)
+        ends = self._ends_of(1, row, number, shift.head)
+        begins = ends[0].meets(ends[1])
         is_whole = _left_of(drop_known(kept, held), begins)
         if is_whole is True:
             return ()
@@ -238,22 +245,23 @@ def _follows(condition: Index, known: Index) -> bool:
 def _move_one(
     shift: Shift, formals: Formals, one: Memory, row: Index, at: Index, offset: int = 0, known: Index = True
 ) -> tuple[Step, ...]:  # fmt: skip
-    """One element through ``one``, zero where it is outside of src, dropped where it is outside of dst.
+    """One element through ``one``, its pad where it is outside of src, dropped where it is outside of dst.
 
     ``known``: what holds anyway.
     """
-    held, *moves = _see_one(shift, formals, one, row, at, offset, known)
-    return when(held, *moves)
+    held, load, store = _see_one(shift, formals, one, row, at, offset, known)
+    return when(held, *load, store)
 
 
 def _see_one(
     shift: Shift, formals: Formals, one: Memory, row: Index, at: Index, offset: int = 0, known: Index = True
-) -> tuple[Index, Move, Move]:
+) -> tuple[Index, tuple[Step, ...], Move]:
     """Whether an element is inside of dst, its load into ``one``, its store."""
     src, dst = (formals.see(side, shift.rows.ref(side, row, at, offset)) for side in (0, 1))
-    held = _left_of(shift.rows.inside(1, row, at, offset), known)
-    valid = _left_of(shift.rows.inside(0, row, at, offset), every(held, known))
-    return held, Move(one[0], src, 1, valid), Move(dst, one[0])
+    held = _left_of(shift.rows.inside(1, row, at, offset).both, known)
+    valid = _left_of(shift.rows.inside(0, row, at, offset).both, every(held, known))
+    load = pad_load(Move(one[0], src, 1, valid), shift.rows.tile.operands[0].pad)
+    return held, load, Move(dst, one[0])
 
 
 def _ends(context: Context, shift: Shift, formals: Formals, end: Memory) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
@@ -269,9 +277,9 @@ def _ends(context: Context, shift: Shift, formals: Formals, end: Memory) -> tupl
     inside = replace(trip.inside, bound=min(trip.inside.bound, count)) if isinstance(trip.inside, Var) else trip.inside
     held, load, store = _see_one(shift, formals, end, *split_end(shift, inside))
     if loop.count == 1:
-        loads, stores = (when(trip.held, *when(held, move)) for move in (load, store))
+        loads, stores = (when(trip.held, *when(held, *moves)) for moves in (load, (store,)))
         return (*trip.start, *loads), stores
-    return (), loop.build(trip.start, when(trip.held, *when(held, load, store)))
+    return (), loop.build(trip.start, when(trip.held, *when(held, *load, store)))
 
 
 # ---------------------------------------------------------------- in registers

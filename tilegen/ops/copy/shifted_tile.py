@@ -13,7 +13,7 @@ from math import prod
 
 from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple
 from tilegen.ops.digits import fuse, join, split_number
-from tilegen.ops.edges import guarded_dims, may_pass_end
+from tilegen.ops.edges import Inside, guarded_dims, late_dims
 from tilegen.ops.operand import STRETCHED, Operand, absolute, parts_of
 from tilegen.ops.partition import OrderedTile, guard_of, has_known_rows, is_flat, is_run, place_of, ref_of
 from tilegen.plan import Ref
@@ -40,7 +40,7 @@ class Rows:
         """The element of a row at ``at`` plus ``offset``, which may lie beyond the row on either side."""
         return ref_of(self._from(offset), side, self._values(row, at))
 
-    def inside(self, side: int, row: Index, at: Index, offset: int = 0) -> Index:
+    def inside(self, side: int, row: Index, at: Index, offset: int = 0) -> Inside:
         """Whether that element, not before its row, lies in its array, asked only where the region may leave it."""
         *outer, position = self._values(row, add(at, offset))
         is_asked = (any(place in self.tile.guarded for place, _, _ in d.places) for d in self.tile.digits)
@@ -181,6 +181,10 @@ class _Reach:
 
     rows: Rows
 
+    def _row_is_in(self, dims: frozenset[int]) -> bool:
+        """Does a row run along one of these dimensions of src?"""
+        return any(self.rows.tile.operands[0].dims[d] in dims for d, _, _ in self.rows.tile.digits[-1].places)
+
     @property
     def is_free(self) -> bool:
         """Where nobody writes, and dimensions of the array are those of memory."""
@@ -190,9 +194,13 @@ class _Reach:
         return src.memory.space == "global" and src.memory.access == "in" and is_plain
 
     def begins(self, shift: Shift) -> bool:
-        """Do the words of every row's first vector begin in the row, or else in the array?"""
+        """Do the words of every row's first vector begin in the row, or else in the array?
+
+        Where the row itself may begin before the array, each vector is asked for that.
+        """
         first = shift.own if shift.takes_next else shift.other
-        return first >= 0 or (self.is_free and self.rows.is_there(_any("row", self.rows.count), first))
+        is_asked = self._row_is_in(self.rows.tile.operands[0].early)
+        return first >= 0 or (self.is_free and (is_asked or self.rows.is_there(_any("row", self.rows.count), first)))
 
     def ends(self, shift: Shift) -> bool:
         """Do the words of every row's last vector end in the row, or else in the array?
@@ -203,7 +211,7 @@ class _Reach:
         end = first + (shift.count - 1) * shift.elems + size - 1
         if end < self.rows.length:
             return True
-        is_asked = may_pass_end(self.rows.tile.operands[0])
+        is_asked = self._row_is_in(late_dims(self.rows.tile.operands[0]))
         return self.is_free and (is_asked or self.rows.is_there(_any("row", self.rows.count), end))
 
 

@@ -19,6 +19,7 @@ from tilegen.kept import keep
 from tilegen.layouts import SwizzleLayout, swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.digits import Digit, join
+from tilegen.ops.edges import passing_dims
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
@@ -216,16 +217,20 @@ def _check_array(array: Operand) -> None:
         raise Refused(f"dimensions {' and '.join(map(str, side_by_side))} of {name} have a stride of 1, TMA needs one")
     for d, pitch in enumerate(memory.pitches):
         step = multiple(mul(pitch, memory.elem_bytes))
-        if pitch not in (0, 1) and (memory.shape[d] != 1 or d in array.dims) and step % TMA_UNIT_BYTES:
+        is_asked = memory.shape[d] != 1 or d in array.dims or d in passing_dims(array)
+        if pitch not in (0, 1) and is_asked and step % TMA_UNIT_BYTES:
             known = "" if isinstance(pitch, int) else f", known to be a multiple of {step} bytes"
             need = f"TMA needs a multiple of {TMA_UNIT_BYTES} bytes"
             raise Refused(f"dimension {d} of {name} has a stride of {pitch} elements{known}: {need}")
 
 
 def _order_dims(array: Operand) -> tuple[int, ...]:
-    """The array's dimensions longer than 1 along which places differ, and those of the tile, outermost first."""
+    """The array's dimensions longer than 1 along which places differ, those of the tile, and those that it may pass an
+    end of, outermost first.
+    """
     shape, pitches = array.memory.shape, array.memory.pitches
-    dims = [d for d, n in enumerate(shape) if (n != 1 and pitches[d] != 0) or d in array.dims] or [len(shape) - 1]
+    own = {*array.dims, *passing_dims(array)}
+    dims = [d for d, n in enumerate(shape) if (n != 1 and pitches[d] != 0) or d in own] or [len(shape) - 1]
     dims.sort(key=lambda d: -bound(pitches[d]))
     if pitches[dims[-1]] != 1:
         raise Refused(f"no dimension of {array.buffer.name} is contiguous, and TMA needs one")

@@ -41,7 +41,7 @@ def read_epilogue(call: WholeCall, problem: Problem, scalars: Mapping[str, str])
         _PLACES, "an epilogue knows no place", lambda name: "give an array, in 'with'"
     )
     try:
-        found = parse_formula(passage, names, operand, params, _MANY)
+        found = parse_formula(passage, names, operand, params, _MANY, takes_parts=False)
         if found.wholes:
             raise passage.fault("TG302", "an epilogue knows no place", hint="give an array, in 'with'")
     except Flaw as flaw:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -77,7 +78,7 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> tu
     """Shapes that multiply."""
     for name, region in regions.items():
         if len(region.shape) != 2:
-            hint = "index the other dimensions, as in x[i % 2]" if len(region.shape) > 2 else "keep it, as in x[0 : +1]"
+            hint = _say_matrix(region) if len(region.shape) > 2 else "keep it, as in x[0 : +1]"
             return f"mma takes matrices: {name} has {list(region.shape)}", name, hint
     (m, k), (kb, n), c = (regions[name].shape for name in ("a", "b", "c"))
     if k != kb:
@@ -91,6 +92,16 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> tu
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
         return f"{fields.atom} does not multiply {types}", "atom", hint
     return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
+
+
+def _say_matrix(region: Region) -> str:
+    """How a tile of more than two dimensions becomes a matrix: one of several, or all rows as one dimension."""
+    buffer, index = region.buffer, "index the other dimensions, as in x[i % 2]"
+    if region.lengths != buffer.shape:
+        return index
+    *rows, columns = region.shape
+    view = f"{buffer.name}_rows: {{view: {buffer.name}, shape: {[prod(rows), columns]}}}"
+    return f"{index}, or make its rows one dimension: {view}"
 
 
 def _check_cover(fields: Any, tile: tuple[int, int, int]) -> tuple[str, str, str] | None:

@@ -256,7 +256,8 @@ BUILD_RULES = {
     "TG428": Rule(
         "the kernel is not the function that --against names",
         "The kernel does what the spec says, but an element is further from the function's value than rounding and the "
-        "order of sums can bring it: the spec means something else, or the function does.",
+        "order of sums can bring it: the spec means something else, or the function does. The function must be exact "
+        "mathematics, float64 all along: what rounds to the kernel's types is no other meaning.",
     ),
     "TG430": Rule(
         "a sync that orders nothing",

@@ -77,8 +77,8 @@ LAYOUT_RULES = {
     ),
     "TG207": Rule(
         "a region leaves its buffer",
-        "The message names the first CTA, loop trip or instance for which it does. 'edge: clip' clips at the edge of a "
-        "global array: what is read beyond is 0, what is written beyond is dropped.",
+        "The message names the first CTA, loop trip or instance for which it does. 'edge: clip' clips at both "
+        "ends of a global array: what is read outside is 0, or the op's 'pad', what is written outside is dropped.",
         "grid: {bx: 4}\n" + _copy("X[bx*32 : +32, 0]"),
         "grid: {bx: 4}\n" + _copy("X[bx*32 : +32, 0]", more=", edge: clip"),
     ),

@@ -23,6 +23,12 @@ _OVER = (
     "  out: {{scope: shared, dtype: float32, shape: [16], over: {}}}\n"
 )
 
+_SCALED = (
+    "grid: {bx: 2}\nthreads: 64\nbuffers:\n"
+    "  X: {scope: global, dtype: float32, shape: [2, 64]}\n  Y: {scope: global, dtype: float32, shape: [2, 64]}\n"
+    'ops:\n  - elementwise: {dst: "Y[bx]", expr: "x * 2", with: {x: "X[bx]"}}\n'
+)
+
 
 def _multicast(source: str) -> str:
     """Two CTAs that get one region."""
@@ -213,6 +219,13 @@ NAME_RULES = {
         "A warp takes as long with a part of its lanes as with all of them. A warning.",
         "threads: 48\nops: [sync: cta]\n",
         "threads: 64\nops: [sync: cta]\n",
+    ),
+    "TG125": Rule(
+        "an input that gets a result",
+        "An array that was only read so far is written, with what the kernel has written into another one: the copy "
+        "may go the wrong way. A warning.",
+        _SCALED + '  - sync: cta\n  - copy: {src: "Y[bx]", dst: "X[bx]"}\n',
+        _SCALED,
     ),
     "TG190": Rule(
         "not yet supported",

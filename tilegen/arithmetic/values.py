@@ -1,0 +1,119 @@
+"""Which values the elements of an array have, as its caller promises, and some of them drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.arithmetic.formats import largest, least_normal
+from tilegen.arithmetic.hashes import mix, salt
+from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.index import Index, evaluate
+
+Array = NDArray[Any]
+_DRAWN = 1 << 13  # floats that elements are drawn from: a power of two
+_ENDS = 8  # one element in so many is an end of the range, or a number that comes again
+_ALL = (1 << 64) - 1  # the largest number of 64 bits
+_WIDE = 1e3  # of positive numbers: from here on each order of magnitude is drawn as often
+
+
+@dataclass(frozen=True)
+class Values:
+    """``low <= x < high`` of each element, in steps of ``step`` from ``low`` on: integers of sizes, or floats."""
+
+    low: Index | float
+    high: Index | float
+    step: int = 1
+
+    def at(self, case: Mapping[str, int]) -> Values:
+        """The range at values of the params.
+
+        >>> from tilegen.index import Var
+        >>> Values(-1, Var("N", 99)).at({"N": 8})
+        Values(low=-1, high=8, step=1)
+        """
+        low, high = (x if isinstance(x, int | float) else int(evaluate(x, dict(case))) for x in (self.low, self.high))
+        return Values(low, high, self.step)
+
+    def __str__(self) -> str:
+        return " : ".join(map(str, (self.low, self.high, *([self.step] if self.step > 1 else []))))
+
+
+def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[Array], Array]:
+    """Elements by index, all within the range (whose ends are numbers): both ends of it are among them.
+
+    >>> draw_values(Values(-1, 3), "int32", "labels", 1)(np.arange(12)).tolist()
+    [-1, -1, 2, 0, 2, 1, 1, 1, 0, 0, -1, -1]
+    """
+    word, kind = salt(f"values {name} {seed}"), DTYPES[dtype].kind
+
+    def draw(index: Array) -> Array:
+        drawn = mix(np.asarray(index).astype(np.uint64), word)
+        if kind == "float":
+            floats = list_floats(float(values.low), float(values.high), dtype)  # type: ignore[arg-type]
+            found: Array = floats[(drawn & np.uint64(_DRAWN - 1)).astype(np.intp)]
+            return found
+        low, count = int(values.low), count_integers(values)  # type: ignore[arg-type]
+        place = mix(drawn, word)
+        place = place if count > _ALL else place % np.uint64(count)
+        ends = np.where(drawn // np.uint64(_ENDS) % np.uint64(2) == 0, np.uint64(0), np.uint64(count - 1))
+        place = np.where(drawn % np.uint64(_ENDS) == 0, ends, place)
+        with np.errstate(over="ignore"):  # modulo 2^64, as two's complement has it
+            found = (place * np.uint64(values.step) + np.uint64(low % (1 << 64))).astype(numpy_dtype(dtype))
+        return found
+
+    return draw
+
+
+def count_integers(values: Values) -> int:
+    """How many integers there are in a range of known ends.
+
+    >>> count_integers(Values(0, 20, 8))
+    3
+    """
+    return -(-(int(values.high) - int(values.low)) // values.step)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=64)
+def list_floats(low: float, high: float, dtype: str) -> Array:
+    """Numbers of a float type with ``low <= x < high``, as many as elements are drawn from; none where there are none.
+
+    Evenly over the range; over many orders of magnitude of one sign, as many of each. One in eight is an end of the
+    range, or a number that comes again, so that two which are compared may be equal.
+    """
+    part = (np.arange(_DRAWN) + 0.5) / _DRAWN
+    even = low + (high - low) * part
+    if low > 0 and high / low > _WIDE:
+        even = low * (high / low) ** part
+    ends = _ends_of(low, high, dtype)
+    if not len(ends):
+        return ends
+    rounded = even.astype(numpy_dtype(dtype))
+    wide = rounded.astype(np.float64)
+    found = np.where((wide >= low) & (wide < high), rounded, ends[0])
+    again = np.array([x for x in (0.0, 1.0, -1.0, 0.5) if low <= x < high]).astype(numpy_dtype(dtype))
+    known = np.concatenate([ends, again])
+    found[::_ENDS] = np.resize(known, len(found[::_ENDS]))
+    return found
+
+
+def _ends_of(low: float, high: float, dtype: str) -> Array:
+    """The least and the largest number of a float type in a range, with all their digits if there are such; none
+    where it holds none.
+    """
+    target, tiny = numpy_dtype(dtype), least_normal(dtype)
+    up, down = (np.array(sign * largest(dtype)).astype(target) for sign in (1, -1))
+    with np.errstate(all="ignore"):
+        first, last = (np.array(x).astype(target) for x in (low, high))
+        first = np.nextafter(first, up).astype(target) if float(first) < low else first
+        last = np.nextafter(last, down).astype(target) if float(last) >= high else last
+    if 0 < float(first) < tiny < high:
+        first = np.array(tiny).astype(target)
+    if low < -tiny < float(last) < 0:
+        last = np.array(-tiny).astype(target)
+    return np.array([first, last]).astype(target) if low <= float(first) <= float(last) < high else np.zeros(0, target)

@@ -1,0 +1,113 @@
+"""``values: "lo : hi"``: which values the elements of an array have, as its caller promises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from tilegen.arithmetic.constants import say_range
+from tilegen.arithmetic.formats import largest
+from tilegen.arithmetic.values import Values, count_integers, list_floats
+from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.index import Index, bound, least, sub
+from tilegen.spec.data import Buffer
+from tilegen.spec.expressions import Parser
+from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.names import Names
+from tilegen.spec.nodes import Mapping, Node
+from tilegen.spec.params import Params
+from tilegen.spec.words import split_tokens
+
+_FORM = "write 'lo : hi', as '0 : 10'"
+_FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+
+
+def read_values(text: Passage, dtype: str, params: Params) -> Values:
+    """The range that a text says of elements of a dtype.
+
+    Raises TG111 for a text that is none, TG106 for an empty one, TG214 for a bound that the dtype does not reach.
+    """
+    kind = DTYPES[dtype].kind
+    if kind not in ("int", "uint", "float"):
+        raise text.fault("TG106", f"'values' is a range of numbers, and {dtype} holds none that are ordered")
+    found = _read_floats(text) if kind == "float" else _read_integers(text, params.names)
+    for case in (params.defaults, params.lowest):
+        _check_range(found.at(case), found, dtype, text)
+    _check_reach(found, dtype, text)
+    return found
+
+
+def _read_floats(text: Passage) -> Values:
+    parts = text.text.split(":")
+    if len(parts) != 2:
+        raise text.fault("TG111", "a range of floats has two ends", hint=_FORM.replace("10", "1.5"))
+    at = 0
+    for part in parts:
+        if not _FLOAT.fullmatch(part):
+            message = f"'{shorten(part.strip())}' is no number"
+            raise text.fault("TG111", message, at, at + len(part), "an end of a range of floats is a finite number")
+        at += len(part) + 1
+    return Values(float(parts[0]), float(parts[1]))
+
+
+def _read_integers(text: Passage, names: Names) -> Values:
+    parser = Parser(text, names, split_tokens(text))
+    low = _read_end(parser)
+    parser.expect(":")
+    high = _read_end(parser)
+    step: Index = _read_end(parser) if parser.accept(":") else 1
+    if parser.next.kind != "end":
+        raise parser.misplaced()
+    if not isinstance(step, int) or step < 1:
+        raise text.fault("TG106", f"the step of a range is a number of at least 1, not '{shorten(step)}'")
+    return Values(low, high, step)
+
+
+def _read_end(parser: Parser) -> Index:
+    """An integer, or a number below 0."""
+    is_negative = parser.accept("-")
+    value = parser.read_number(parser.advance()) if is_negative else parser.read()
+    if value.is_condition:
+        message = "an end of a range is a number, but this is a condition"
+        raise parser.passage.fault("TG111", message, value.start, value.end, _FORM)
+    return sub(0, value.index) if is_negative else value.index
+
+
+def _check_range(known: Values, said: Values, dtype: str, text: Passage) -> None:
+    """Is there a value of the type in the range?"""
+    is_float = DTYPES[dtype].kind == "float"
+    where = "" if known == said else f", here {known},"
+    if not known.low < known.high:  # type: ignore[operator]
+        message = f"'{text.text}'{where} holds no value: elements lie below its end"
+        raise text.fault("TG106", message, hint="the end is not among them: '0 : 10' is 0 to 9")
+    if is_float and _is_reached(known, dtype) and not len(list_floats(known.low, known.high, dtype)):
+        raise text.fault("TG106", f"{dtype} has no value in '{text.text}'")
+    assert is_float or count_integers(known) > 0
+
+
+def _check_reach(values: Values, dtype: str, text: Passage) -> None:
+    """Does the type hold both ends, with every value of the params?"""
+    if not _is_reached(values, dtype):
+        is_known = all(isinstance(x, int | float) for x in (values.low, values.high))
+        hint = say_range(dtype) + ("" if is_known else ": give the params a 'max'")
+        raise text.fault("TG214", f"'{text.text}' goes beyond what {dtype} holds", hint=hint)
+
+
+def _is_reached(values: Values, dtype: str) -> bool:
+    if DTYPES[dtype].kind == "float":
+        most = largest(dtype)
+        return -most <= values.low and values.high <= most  # type: ignore[operator]
+    info = np.iinfo(numpy_dtype(dtype))
+    return least(values.low) >= int(info.min) and bound(values.high) - 1 <= int(info.max) + 1  # type: ignore[arg-type]
+
+
+def check_unwritten(written: Iterable[Buffer], node: Node | None, found: dict[str, Buffer]) -> None:
+    """Raises TG106 for a range of an array that the kernel writes."""
+    for buffer in written:
+        root = found[buffer.root]
+        section = node.get(root.name) if isinstance(node, Mapping) else None
+        if root.values is not None and isinstance(section, Mapping):
+            message = f"'values' is what a caller promises of an array, and the kernel writes '{root.name}'"
+            raise Flaw("TG106", message, section["values"].mark, "remove it")
