@@ -246,7 +246,7 @@ def _draw_base(r: Random, names: Sequence[str], before: Sequence[str]) -> str:
 
 # ---------------------------------------------------------------- faults
 class Drawn(NamedTuple):
-    """A kernel as it is meant and as it is planned, of which kind it is, and what was done to it."""
+    """Two specs, the meant and the planned one, with names of the kernel's form and of the fault."""
 
     meant: str
     planned: str

@@ -10,6 +10,7 @@ import pytest
 
 import tilegen
 from tests.mutants.judging import proof_code
+from tests.proofs.drawn_faults import Drawn
 from tests.proofs.test_drawn_kernels import draw_condition
 from tilegen.errors import TilegenError
 from tilegen.plan import Plan
@@ -79,15 +80,6 @@ def draw_row(r: Random, names: tuple[str, ...]) -> str:
         f"{x} * {y} // {k}", f"{x} // {k} * {k}", f"({x} * {k} + {y}) // 4", f"{n}", f"{x}*{x} % 11 // {k}",
         f"where({draw_condition(r, names)}, {x}, min({y}, {n})) + {x} // {k}",
     ])  # fmt: skip
-
-
-class Drawn(NamedTuple):
-    """A kernel as it is meant and as it is planned."""
-
-    meant: str
-    planned: str
-    kind: str
-    fault: str
 
 
 def draw(r: Random) -> Drawn:

@@ -16,7 +16,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilegen.index import (
     Index,
@@ -29,7 +28,7 @@ from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.columns import Column, Observation, list_observations, settle
-from tilegen.proofs.observed import Loops, ranks_of
+from tilegen.proofs.observed import ranks_of
 from tilegen.proofs.owned_boxes import read_boxes, written_boxes
 from tilegen.proofs.partition import are_own
 from tilegen.proofs.read_overlap import APART
@@ -168,24 +167,18 @@ def _find_known(table: Table, observed: Sequence[Observation], namer: Namer) -> 
     away = {o.array for o, found in zip(observed, firsts, strict=True)
             if o.array and (found is None or found[0] == len(o.options) - 1)}  # fmt: skip
     known: _Known = {}
-    made: dict[Loops, NDArray[np.bool_] | None] = {}
-    many = len(table.axes[CTA_AXES[0]])
     for n, (o, found) in enumerate(zip(observed, firsts, strict=True)):
         if o.array in away:
             last = table.fill(o.options[-1])
             found = None if last is None else (len(o.options) - 1, last)
-        loops = o.options[0 if found is None else found[0]].loops
-        if loops not in made:
-            made[loops] = table.find_made(loops)
-        is_made = made[loops]
+        is_made = table.find_made(o.options[0 if found is None else found[0]].loops)
         if found is None or is_made is None:
             return None
         option, filled = found
         same, values = tuple(substitute(x, table.case) for x in o.options[option].same), filled.values
         ids = number_rows(values.reshape(prod(values.shape[:-1]), -1), (n, option, same), namer)
         ids = ids.reshape(values.shape[:-1])
-        own = np.broadcast_to(ids, (many, *ids.shape[1:])) if filled.row is None else ids[filled.row]
-        known.setdefault(filled.loops, []).append(np.where(is_made, own, -1))
+        known.setdefault(filled.loops, []).append(np.where(is_made, table.repeat(ids, filled.row), -1))
     return known
 
 
@@ -295,7 +288,7 @@ def cover_outcomes(plan: Plan, columns: Sequence[Column], case: Case, ctas: Sequ
         work += is_made.reshape(len(ctas), -1).sum(axis=1)
         values = filled.values
         ids = distinct_rows(values.reshape(-1, values.shape[-1]))[1].reshape(values.shape[:-1])
-        own = np.broadcast_to(ids, is_made.shape) if filled.row is None else ids[filled.row]
+        own = np.broadcast_to(table.repeat(ids, filled.row), is_made.shape)
         for k, shown in enumerate(shows):
             shown |= {(n, x) for x in np.unique(own[k][is_made[k]]).tolist()}
     order = np.argsort(-work, kind="stable").tolist()  # of those that show as much the one with the fewest trips

@@ -29,6 +29,7 @@ from tilegen.index import (
     substitute,
     variables,
 )
+from tilegen.kept import keep_of_two
 from tilegen.plan import Block, Compute, Let, Plan, Repeat, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.plan.walk import enter_repeat
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -41,6 +42,7 @@ NEVER = -1 << 62  # an outcome of what is never asked
 Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
 
+@keep_of_two
 def list_observed(spec: Spec, plan: Plan) -> list[Observed]:
     """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
     told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}

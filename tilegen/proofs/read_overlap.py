@@ -83,10 +83,8 @@ def _flatten(box: Owned) -> Owned:
     """The box as a stretch of memory, from its first element to its last."""
     pitches = box.memory.pitches
     start = total((1, mul(x, pitch)) for x, pitch in zip(box.start, pitches, strict=True))
-    ends = [
-        (n - 1) * pitch if isinstance(pitch, int) else _FAR for n, pitch in zip(box.box, pitches, strict=True) if n > 1
-    ]
-    return replace(box, start=(start,), box=(sum(ends) + 1,))
+    reach = [(n - 1) * (p if isinstance(p, int) else _FAR) for n, p in zip(box.box, pitches, strict=True)]
+    return replace(box, start=(start,), box=(sum(reach) + 1,))
 
 
 def _is_loaded_in_every_trip(spec: Spec, plan: Plan, box: Owned) -> bool:
@@ -152,7 +150,7 @@ def _see(
     loops = box.loops
     if near is None:  # all trips of the other box's loops, of which there may be fewer than at other sizes
         loops += tuple((before[v.name], substitute(n, at)) for v, n in other.loops if not isinstance(n, int))
-    return _describe(made, apart, box, other, told, loops, (box.condition,), near is not None)
+    return Overlap(*_measure(made, apart, box, other, told), loops, (box.condition,), near is not None)
 
 
 def _see_ends(
@@ -181,27 +179,20 @@ def _see_ends(
         apart = [sub(substitute(x, first), substitute(y, last)) for x, y in zip(box.start, other.start, strict=True)]
         counts = [n for _, n in other.loops[inner:] if not isinstance(n, int)]
         if counts and any(told & _names_of(d) for d in apart):
-            yield _describe(made, apart, box, other, told, around, (), True)
+            yield Overlap(*_measure(made, apart, box, other, told), around, (), True)
 
 
-def _describe(
-    made: Sequence[Index],
-    apart: Sequence[Index],
-    box: Owned,
-    other: Owned,
-    told: frozenset[str],
-    loops: Loops,
-    guards: tuple[Index, ...],
-    is_near: bool,
-) -> Overlap:
-    """``made``: when both boxes are read."""
+def _measure(
+    made: Sequence[Index], apart: Sequence[Index], box: Owned, other: Owned, told: frozenset[str]
+) -> tuple[Index, tuple[Index, ...]]:  # fmt: skip
+    """The number of an overlap and how far apart the boxes begin. ``made``: when both are read."""
     number: Index = 0
     meet = [*made]
     sizes = [(d, m, n) for d, m, n in zip(apart, box.box, other.box, strict=True) if told & _names_of(d)]
     for d, m, n in sizes:
         meet += [less(-n, d), less(d, m)]
         number = add(mul(number, m + n - 1), add(d, n - 1))
-    return Overlap(select(every(*meet), number, APART), tuple(d for d, _, _ in sizes), loops, guards, is_near)
+    return select(every(*meet), number, APART), tuple(d for d, _, _ in sizes)
 
 
 def _names_of(x: Index) -> set[str]:

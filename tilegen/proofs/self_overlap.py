@@ -60,9 +60,8 @@ class SelfOverlap:
                 for axis, n in zip(CTA_AXES, grid, strict=True)]  # fmt: skip
         numbers = np.ravel_multi_index(np.meshgrid(*each, indexing="ij"), grid).ravel()
         named = np.ravel_multi_index(np.array([*self.names]).reshape(-1, 3).T, grid)
-        free = (
-            np.sort(numbers[~np.isin(numbers, named)])[[0, -1]] if len(numbers) > len(named) else np.zeros(0, np.intp)
-        )
+        free = np.sort(numbers[~np.isin(numbers, named)])
+        free = free[[0, -1]] if len(free) else free
         return [(int(x), int(y), int(z)) for x, y, z in zip(*np.unravel_index(free, grid), strict=True)]
 
 

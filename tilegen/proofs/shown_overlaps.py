@@ -1,4 +1,4 @@
-"""Which CTAs of a class show that data of one pass are taken for another's: those whose boxes lie apart.
+"""CTAs of a class in which stale data show, since the boxes that the spec reads lie apart there.
 
 No plan can tell how boxes lie on one another, so CTAs of a class use the same data, and in trips with the same
 observations in a window before. Data of another box are wrong wherever the two do not lie as the plan has them: boxes
@@ -17,9 +17,8 @@ from tilegen.proofs.observed import NEVER
 from tilegen.proofs.read_overlap import APART
 from tilegen.proofs.table import Ints, Namer, Table, number_rows
 
-ShownOverlap = tuple[
-    int, int, int, int
-]  # number of a window of trips, of an observation, of a pair of boxes; how it lies
+# The numbers of a window of trips, of an observation and of a pair of boxes in it, and how these lie.
+ShownOverlap = tuple[int, int, int, int]
 
 _MOST_SHOWN = 1 << 16  # of one observation
 _SOME = 4  # CTAs from either end of those that show one and the same
@@ -38,15 +37,13 @@ def find_shown_overlaps(
     shown: list[set[ShownOverlap]] = [set() for _ in range(many)]
     windows: dict[tuple[tuple[str, ...], tuple[int, ...]], Ints | None] = {}
     for n, o in enumerate(observed.each):
-        filled = table.fill(o.options[0]) if o.is_overlap else None
         if not o.is_overlap:
             continue
-        is_made = table.find_made(o.options[0].loops)
+        (c,) = o.options
+        filled, is_made = table.fill(c), table.find_made(c.loops)
         if filled is None or is_made is None:
             return None
-        lies = filled.values
-        lies = np.broadcast_to(lies, (many, *lies.shape[1:])) if filled.row is None else lies[filled.row]
-        lies = np.where(is_made[..., None], lies, NEVER)
+        lies = np.where(is_made[..., None], table.repeat(filled.values, filled.row), NEVER)
         place = filled.loops, lies.shape[1:-1]
         if place not in windows:
             windows[place] = _number_windows(*place, classes, levels, observed.steady, namer)

@@ -83,10 +83,13 @@ class _Moves:
 
     def find_meant(self, run: NDArray[np.intp]) -> NDArray[np.bool_]:
         """(CTAs, trips): those in which the spec touches the array, in the CTA or in another of its cluster."""
+        is_meant = self._find_own(run)
+        return np.broadcast_to(is_meant.any(axis=0), is_meant.shape) if self._is_shared() else is_meant
+
+    def _find_own(self, run: NDArray[np.intp]) -> NDArray[np.bool_]:
         values = self.values
         holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)[:, run]
-        is_meant = np.asarray(_any_of_rest(holds) & values.is_made[:, run])
-        return np.broadcast_to(is_meant.any(axis=0), is_meant.shape) if self._is_shared() else is_meant
+        return np.asarray(_any_of_rest(holds) & values.is_made[:, run])
 
     def _is_shared(self) -> bool:
         return bool(self.values.axes.keys() & {*CLUSTER_AXES})
@@ -98,9 +101,7 @@ class _Moves:
         period old: then its place is written again.
         """
         values = self.values
-        at = values.whole(self.moved)[:, run]
-        holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)[:, run]
-        is_meant = np.asarray(_any_of_rest(holds) & values.is_made[:, run])
+        at, is_meant = values.whole(self.moved)[:, run], self._find_own(run)
         if self.own is None:
             for apart in range(1, min(period + 1, values.trips)):
                 yield is_meant & _any_of_rest(_is_another(at, apart))

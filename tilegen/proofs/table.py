@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Index, bound, evaluate, substitute, variables
+from tilegen.kept import keep
 from tilegen.plan import plain_name
 from tilegen.proofs.columns import Column, names_in, uneven_loops
 from tilegen.proofs.observed import NEVER, Loops
@@ -65,44 +66,50 @@ class Table:
         others = {v.name: v.bound for x in (*seen, *guards) for v in variables(x)
                   if v.name not in extents and v.name not in self.axes}  # fmt: skip
         counts = [n for _, n in outer] if c.apart is not None else []
-        axes, which = self._distinct_ctas([*seen, *guards, *counts])
-        many = len(next(iter(axes.values()), [0]))
-        shape = (many, *extents.values(), *others.values())
+        shape, at, which = self._lay_out([*seen, *guards, *counts], extents | others)
         if prod(shape) * max(1, len(seen)) > _MOST_CELLS:
             return None
-        at: dict[str, Any] = {name: x.reshape(-1, *[1] * (len(shape) - 1)) for name, x in axes.items()}
-        for k, name in enumerate((*extents, *others), 1):
-            at[name] = np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))])
         with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
             is_asked = np.ones(shape, bool)
             for guard in guards:
                 is_asked &= np.asarray(evaluate(guard, at), bool)
             found = [np.where(is_asked, evaluate(x, at), NEVER) for x in seen] or [np.where(is_asked, 1, NEVER)]
             if c.apart is not None:
-                for trip, n in outer:
-                    is_asked &= at[trip.name] < evaluate(n, at)
+                is_asked &= _are_made(outer, at)
                 if np.logical_and(np.not_equal(found[0], 0), is_asked).any():
                     return None
         values = np.stack(found, axis=-1).astype(np.int64).reshape(*shape[: 1 + len(outer)], -1)
         return Filled(tuple(plain_name(trip.name) for trip, _ in outer), values, which)
 
+    @keep
     def find_made(self, loops: Loops) -> NDArray[np.bool_] | None:
         """(CTAs, *trips of loops with different counts): which trips are made; None for too many."""
         outer = self._count_trips(loops)
-        axes, which = self._distinct_ctas([n for _, n in outer])
-        many = len(next(iter(axes.values()), [0]))
-        shape = (many, *(max(1, bound(n) - 1) for _, n in outer))
+        extents = {trip.name: max(1, bound(n) - 1) for trip, n in outer}
+        shape, at, which = self._lay_out([n for _, n in outer], extents)
         if prod(shape) > _MOST_CELLS:
             return None
-        at: dict[str, Any] = {name: x.reshape(-1, *[1] * len(outer)) for name, x in axes.items()}
-        for k, (trip, _) in enumerate(outer, 1):
-            at[trip.name] = np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))])
-        is_made = np.ones(shape, bool)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for trip, n in outer:
-                is_made &= at[trip.name] < evaluate(n, at)
-        whole = is_made if which is None else is_made[which]
-        return np.broadcast_to(whole, (len(self.axes[CTA_AXES[0]]), *whole.shape[1:]))
+        with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
+            is_made = np.broadcast_to(_are_made(outer, at), shape)
+        return self.repeat(is_made, which)
+
+    def repeat(self, rows: NDArray[Any], which: Ints | None) -> NDArray[Any]:
+        """For each CTA its row; ``which``: as ``Filled.row`` has it."""
+        many = len(self.axes[CTA_AXES[0]])
+        return np.broadcast_to(rows, (many, *rows.shape[1:])) if which is None else rows[which]
+
+    def _lay_out(
+        self, asked: Sequence[Index], extents: Mapping[str, int]
+    ) -> tuple[tuple[int, ...], dict[str, Any], Ints | None]:  # fmt: skip
+        """A shape over CTAs that differ in what is asked and over other variables, the values of all along it, and of
+        each CTA which row it is.
+        """
+        axes, which = self._distinct_ctas(asked)
+        shape = (len(next(iter(axes.values()), [0])), *extents.values())
+        at: dict[str, Any] = {name: x.reshape(-1, *[1] * len(extents)) for name, x in axes.items()}
+        for k, name in enumerate(extents, 1):
+            at[name] = np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))])
+        return shape, at, which
 
     def _count_trips(self, loops: Loops) -> Loops:
         return tuple((trip, substitute(n, self.case)) for trip, n in uneven_loops(loops))
@@ -115,6 +122,13 @@ class Table:
             return {}, None
         rows, which = np.unique(np.stack([*axes.values()], axis=1), axis=0, return_inverse=True)
         return dict(zip(axes, rows.T, strict=True)), which.reshape(-1)
+
+
+def _are_made(outer: Loops, at: Mapping[str, Any]) -> NDArray[np.bool_]:
+    is_made: NDArray[np.bool_] = np.ones((), bool)
+    for trip, n in outer:
+        is_made = is_made & (at[trip.name] < evaluate(n, at))
+    return is_made
 
 
 def number_rows(rows: Ints, key: object, namer: Namer) -> Ints:
