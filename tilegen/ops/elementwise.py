@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Node
+from tilegen.arithmetic import Element, Node
 from tilegen.index import Index
 from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
@@ -19,6 +19,7 @@ from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region, operand_field
 from tilegen.spec.form import OpFields
 from tilegen.spec.formulas import coordinate
+from tilegen.spec.shapes import ELSEWHERE, is_same_place
 
 
 class ElementwiseFields(OpFields):
@@ -53,6 +54,9 @@ def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], plac
 def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> tuple[str, str, str] | None:
     if expression is None:
         return None
+    read = list(expression.operands.values())
+    if isinstance(expression.tree, Element) and is_same_place(read[0], regions["dst"]):
+        return f"this elementwise writes '{regions['dst'].text}' onto itself, which changes nothing", "expr", ELSEWHERE
     return check_broadcast(regions["dst"].shape, expression.operands, "expr")
 
 

@@ -69,9 +69,23 @@ class FormulaParser(Parser):
     params: Mapping[str, Param] = field(default_factory=dict)
     extents: Sequence[int] = ()
     collected: _Collected = field(default_factory=_Collected)
+    is_in_ceil: bool = False  # there '/' is not an operator but a part of ceil(a / b)
 
     def binding_of(self, token: Token) -> int:
-        return 6 if token.text == "/" else BINDING.get(token.text, 0)
+        return BINDING["//"] if token.text == "/" and not self.is_in_ceil else BINDING.get(token.text, 0)
+
+    def read_inside(self) -> Value:
+        """An expression in parentheses, in which '/' divides."""
+        around, self.is_in_ceil = self.is_in_ceil, False
+        inside = self.read()
+        self.is_in_ceil = around
+        return inside
+
+    def read_ceil(self, word: Token) -> Value:
+        around, self.is_in_ceil = self.is_in_ceil, True
+        value = super().read_ceil(word)
+        self.is_in_ceil = around
+        return value
 
     # ------------------------------------------------------------ operands
     def read_operand(self) -> Value:
@@ -84,7 +98,7 @@ class FormulaParser(Parser):
             return self.made(Literal(float(token.text), "float32"), token.start, token.end)
         if token.text == "(" and token.kind == "symbol":
             self.advance()
-            inside = self.read()
+            inside = self.read_inside()
             return replace(inside, start=token.start, end=self.expect(")").end)
         if token.text == "-" and token.kind == "symbol":
             self.advance()
@@ -146,9 +160,9 @@ class FormulaParser(Parser):
     def read_function(self, word: Token) -> Value:
         """A function of the table; min, max and where of integers alone are integers of the place."""
         self.expect("(")
-        args = [self.read()]
+        args = [self.read_inside()]
         while self.accept(","):
-            args.append(self.read())
+            args.append(self.read_inside())
         end = self.expect(")").end
         needs = FUNCTIONS[word.text].sources
         if len(args) != needs:
@@ -174,11 +188,24 @@ class FormulaParser(Parser):
         symbol = operator.text
         are_integers = _node(left) is None and _node(right) is None
         is_safe = symbol != "-" or least(left.index) >= bound(right.index) - 1
-        if are_integers and symbol != "/" and is_safe:
+        if symbol == "/":
+            self.refuse_integers(operator, left, right)
+        elif are_integers and is_safe:
             return super().combine(operator, left, right)
         if symbol in ("//", "%") and _node(right) is None and right.index == 0:
             self.check_divisor(right)
         return self.apply(symbol, [left, right], operator, right.end, left.start)
+
+    def refuse_integers(self, operator: Token, left: Value, right: Value) -> None:
+        """Raise TG111 for '/' between integers: a quotient that is whole and one that is a float are two things."""
+        sides = [self.number_of(value, operator) for value in (left, right)]
+        if all(side.type in INTS for side in sides):
+            above, below = (self.passage.text[side.start : side.end] for side in sides)
+            real = f"{above} / {below}.0" if below.isdigit() else f"1.0 * {above} / {below}"
+            raise self.passage.fault(
+                "TG111", "'/' divides floats, and both sides are integers", left.start, right.end,
+                f"write '{shorten(f'{above} // {below}')}' for a whole quotient, '{shorten(real)}' for a float",
+            )  # fmt: skip
 
     def apply(self, name: str, args: Sequence[Value], word: Token, end: int, start: int | None = None) -> Value:
         """A function of the table, its arguments brought to one type; raises TG111 for types that it does not take."""

@@ -47,6 +47,26 @@ def check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
             raise Flaw("TG212", message, region.mark or mark, _say_shapes(reference, region))
 
 
+def check_apart(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
+    """What is written lies elsewhere than what is read; raises TG212."""
+    for region in (regions[name] for name in form.writes if name in regions):
+        for source in (regions[name] for name in form.reads if name in regions):
+            if is_same_place(source, region):
+                message = f"this {form.name} writes '{region.text}' onto itself, which changes nothing"
+                raise Flaw("TG212", message, region.mark or mark, ELSEWHERE)
+
+
+ELSEWHERE = "name the buffer that is meant, or remove the op"
+
+
+def is_same_place(a: Region, b: Region) -> bool:
+    """Does each element of two regions lie where the element at its place in the other lies?"""
+    one, other = a.buffer, b.buffer
+    if one.name != other.name and (one.is_auto or (one.shape, one.layout) != (other.shape, other.layout)):
+        return False
+    return (one.root, one.dtype, a.begins, a.lengths) == (other.root, other.dtype, b.begins, b.lengths)
+
+
 def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape without its extents of 1.
 

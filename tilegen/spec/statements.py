@@ -30,7 +30,7 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
-from tilegen.spec.shapes import check_shapes
+from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
@@ -184,6 +184,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         return None
     if form.check is None:
         check_shapes(form, regions, key.mark)
+        check_apart(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
         message, place, hint = wrong
         raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
