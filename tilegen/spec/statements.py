@@ -23,7 +23,7 @@ from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.formulas import parse_formula
 from tilegen.spec.later import refuse_later
-from tilegen.spec.models import SyncFields, check_fields, field_names
+from tilegen.spec.models import MAX_RANK, SyncFields, check_fields, field_names
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
@@ -36,8 +36,6 @@ from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
 from tilegen.spec.waits import read_arrive, read_commit, read_following, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
-
-MAX_RANK = 8  # dimensions of a buffer, as the model has it
 
 
 def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
