@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from collections.abc import Sequence
 
 from tilegen.errors import Mark
 from tilegen.spec.data import Region
@@ -74,3 +75,23 @@ def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     (2, 32)
     """
     return tuple(n for n in shape if n != 1)
+
+
+def align_shapes(own: Sequence[int], shape: Sequence[int]) -> tuple[int | None, ...] | None:
+    """For each dimension of ``shape`` the one of ``own`` that lies on it, None where ``own`` is stretched.
+
+    Shapes are compared from the right, extents of 1 and missing ones stretch. Where that does not fit, extents of 1 do
+    not count on either side, and the others are equal. None for shapes that do not fit at all.
+
+    >>> align_shapes((8, 1), (2, 8, 4)), align_shapes((8, 1), (8,)), align_shapes((8, 1), (4,))
+    ((None, 0, None), (0,), None)
+    """
+    spare = len(own) - len(shape)
+    aligned = [k if 0 <= k < len(own) and own[k] > 1 else None for k in range(spare, len(own))]
+    fits = all(k is None or own[k] == n for k, n in zip(aligned, shape, strict=True))
+    if fits and all(n == 1 for n in own[: max(0, spare)]):
+        return tuple(aligned)
+    if drop_ones(tuple(own)) != drop_ones(tuple(shape)):
+        return None
+    long = iter(k for k, n in enumerate(own) if n > 1)
+    return tuple(next(long) if n > 1 else None for n in shape)
