@@ -60,17 +60,44 @@ class _Claim:
 def choose_registers(spec: Spec) -> Spec:
     """The spec with a layout for every register buffer whose layout is 'auto', and a Choice for each in ``choices``.
 
+    What an op delivers follows its tile, or the tile of memory that reads it where nothing else lets that op be.
     Raises SpecError: TG308 where two ops want different owners, TG309 where nothing says who owns a buffer, TG210 where
     a thread would hold more than it has registers.
     """
     names = [b.name for b in spec.buffers if b.scope == "register" and b.is_auto and b.root == b.name]
     if not names:
         return spec
+    chosen = _choose(spec, names)
+    stuck = _find_stuck(chosen, names)
+    if stuck:
+        other = _choose(spec, names, stuck)
+        return chosen if _find_stuck(other, names) else other
+    return chosen
+
+
+def _find_stuck(spec: Spec, names: Sequence[str]) -> frozenset[str]:
+    """What some op delivers, and another reads beside memory alone that cannot be carried out."""
+    tiles = _list_tiles(spec)
+    delivered = {tile.call.regions[f].buffer.root for tile in tiles for f in tile.flow.delivered} & set(names)
+    found: set[str] = set()
+    for tile in tiles:
+        held = [name for name, _ in tile.sides()]
+        read = delivered & {tile.call.regions[name].buffer.root for name in held}
+        if read and _memory_of(tile) and all(_is_stretched(tile, name) for name in held):
+            try:
+                dispatch(*survey_calls(spec)[tile.call_number])
+            except SpecError:
+                found |= read
+    return frozenset(found)
+
+
+def _choose(spec: Spec, names: Sequence[str], loose: frozenset[str] = frozenset()) -> Spec:
+    """``choose_registers``, those ``loose`` without what delivers them."""
     parted: dict[int, _Claim] = {}  # tiles whose owners are a copy's partition
     compared: dict[str, tuple[Candidate, ...]] = {}
-    plain, chosen = _follow(spec, parted, names)
+    plain, chosen = _follow(spec, parted, names, loose)
     while left := [name for name in names if name not in chosen]:
-        options = _list_options(plain, parted, left)
+        options = _list_options(plain, parted, left, loose)
         if not options:
             raise SpecError(tuple(_report_free(plain, name) for name in left))
         best = min(options, key=lambda o: (o.cost is None, o.cost.key if o.cost else ()))  # the first of equals
@@ -91,20 +118,28 @@ def _explain(name: str, claim: _Claim, candidates: tuple[Candidate, ...]) -> Cho
     return Choice(f"layout of {name}", str(claim.layout), candidates, why)
 
 
-def _follow(spec: Spec, parted: dict[int, _Claim], names: Sequence[str]) -> tuple[Spec, dict[str, _Claim]]:
+def _follow(
+    spec: Spec, parted: dict[int, _Claim], names: Sequence[str], loose: frozenset[str]
+) -> tuple[Spec, dict[str, _Claim]]:
     """The spec with every layout that follows, and who said each."""
     chosen: dict[str, _Claim] = {}
-    while claims := _claim_buffers(spec, _list_tiles(spec), parted, [n for n in names if n not in chosen]):
+    while claims := _claim_buffers(spec, _list_tiles(spec, loose), parted, [n for n in names if n not in chosen]):
         for name, claim in claims.items():
             chosen[name] = claim
             spec = pin_layout(spec, name, claim.layout)
     return spec, chosen
 
 
-def _list_tiles(spec: Spec) -> tuple[_Tile, ...]:
+def _list_tiles(spec: Spec, loose: frozenset[str] = frozenset()) -> tuple[_Tile, ...]:
+    """The tiles of all calls, without the sides that are delivered to what is ``loose``."""
     calls = enumerate(outline(spec).calls)
     found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call, spec.threads_of(call.role))]
-    return tuple(_Tile(k, *made) for k, made in enumerate(found))
+    return tuple(_Tile(k, at, call, _loosen(call, flow, loose)) for k, (at, call, flow) in enumerate(found))
+
+
+def _loosen(call: Call, flow: Flow, loose: frozenset[str]) -> Flow:
+    free = [f for f in flow.delivered if call.regions[f].buffer.root in loose]
+    return replace(flow, sides={f: dims for f, dims in flow.sides.items() if f not in free}) if free else flow
 
 
 # ---------------------------------------------------------------- what follows
@@ -191,18 +226,21 @@ class _Option:
         return {name: str(claim.layout) for name, claim in self.chosen.items()}
 
 
-def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str]) -> list[_Option]:
+def _list_options(
+    spec: Spec, parted: dict[int, _Claim], left: Sequence[str], loose: frozenset[str]
+) -> list[_Option]:
     """The partitions that different ops give the next registers that nobody owns yet, in the order of the text but for
     that of the first tile, which says whose they are: those that give all of the same buffers layouts. Where none of
     these can be, those that give more buffers layouts.
     """
-    nobodys = [t for t in _list_tiles(spec) if _memory_of(t) and _claim_tile(t, parted) is None]
-    first = _next_tile(_list_tiles(spec), nobodys, left)
+    tiles = _list_tiles(spec, loose)
+    nobodys = [t for t in tiles if _memory_of(t) and _claim_tile(t, parted) is None]
+    first = _next_tile(tiles, nobodys, left)
     options: list[_Option] = []
     wider: list[_Option] = []
     for tile in sorted(nobodys, key=lambda t: t != first) if first else ():
         found = {tile.number: _part(_settle_for_a_look(spec), tile)}
-        option = _Option(found, *_follow(spec, parted | found, left))
+        option = _Option(found, *_follow(spec, parted | found, left, loose))
         is_of_all = not options or option.chosen.keys() == options[0].chosen.keys()
         if is_of_all and all(option.layouts != o.layouts for o in options):
             options.append(option)
@@ -344,7 +382,8 @@ def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Clai
                 continue
             for other, claim in _list_claims(tile, parted):
                 wanted = project(claim.owners, tile.flow.sides[name], region.lengths)
-                if other != name and not are_equal(own, wanted, tile.call.scope, threads):
+                is_delivered = {name, other} & set(tile.flow.delivered)
+                if other != name and not is_delivered and not are_equal(own, wanted, tile.call.scope, threads):
                     pair = frozenset({root, tile.call.regions[other].buffer.root if other else ""})
                     says = _say_layout(tile.call.regions[other].buffer, chosen) if other else claim.why
                     found.setdefault(pair, _report_two(tile, region, chosen, says))

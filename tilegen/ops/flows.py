@@ -23,13 +23,15 @@ class Flow:
 
     ``sides``: for each field, the dimension of its buffer that is dimension d of the tile, or None where it is
     stretched along d (or d has one element). ``layout``: the owners over ``lengths`` that an instruction asks for, and
-    ``atom`` its name; None and "" where they are free.
+    ``atom`` its name; None and "" where they are free. ``delivered``: fields that the op also brings to other owners
+    than those of the tile, at a cost.
     """
 
     lengths: tuple[int, ...]
     sides: Mapping[str, Dims] = field(hash=False)
     layout: TileLayout | None = None
     atom: str = ""
+    delivered: tuple[str, ...] = ()
 
 
 Flows = Callable[[Call, int], tuple[Flow, ...]]  # of a call in a CTA of so many threads
@@ -71,7 +73,8 @@ def _align(region: Region, shape: Sequence[int]) -> Dims | None:
 def reduced(call: Call, sources: Sequence[str], dst: str, axis: int) -> tuple[Flow, ...]:
     """Operands over their common shape, and ``dst``, which is that without ``axis``, there with an extent of 1 or not.
 
-    The threads along the axis hold copies of the result. None if shapes differ.
+    The threads along the axis hold copies of the result; other owners get it through shared memory. None if shapes
+    differ.
     """
     region = call.regions[dst]
     for flow in broadcast(call, sources, span_shapes([call.regions[f] for f in sources])):
@@ -80,7 +83,8 @@ def reduced(call: Call, sources: Sequence[str], dst: str, axis: int) -> tuple[Fl
         if [flow.lengths[d] for d in left] != [region.lengths[d] for d in own]:
             return ()
         of_tile = dict(zip(left, own, strict=True))
-        return (Flow(flow.lengths, {**flow.sides, dst: tuple(of_tile.get(d) for d in range(len(flow.lengths)))}),)
+        sides = {**flow.sides, dst: tuple(of_tile.get(d) for d in range(len(flow.lengths)))}
+        return (Flow(flow.lengths, sides, delivered=(dst,)),)
     return ()
 
 

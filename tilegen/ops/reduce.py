@@ -1,8 +1,8 @@
 """reduce: the sum, maximum, minimum or product along one dimension, which stays as an extent of 1.
 
 A thread takes its own elements in the order of its registers; then lanes 1, 2, 4, 8 and 16 apart exchange what they
-have; then the results of the warps are taken in ascending order, through shared memory of the op's own. So every
-thread that holds a result holds the same bits, and the order is the same in every run.
+have; then what warps have, and threads that no exchange of lanes reaches, is taken in ascending order, through shared
+memory of the op's own. So every thread that holds a result holds the same bits, and the order is the same in every run.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from tilegen.arithmetic import Apply, Element, Node, type_of_element
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
+from tilegen.layouts import Iter, tile_of
 from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_owner, stretch, stretch_all
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import reduced, span_shapes
+from tilegen.ops.holding import list_held
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
@@ -107,68 +109,81 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 # ---------------------------------------------------------------- who takes part
 @dataclass(frozen=True)
 class _Split:
-    """The reduced digits of a thread's number: how far apart the lanes are that exchange, and the warps to take in.
+    """The reduced digits of a thread's number: how far apart the lanes are that exchange, and the parts of a result.
 
-    ``inside`` is the number of a warp among those of one result; ``lowest``: the thread's lanes are the first of it.
+    What lanes cannot exchange is left in parts: by whole warps, or by single threads. ``inside`` is the number of a
+    thread's part among those of its result; ``lowest``: the thread's lanes are the first of it.
     """
 
     lanes: tuple[int, ...]
-    warps: int
+    parts: int
     inside: Index
     lowest: Index
+    word: str  # warps or parts: what a result's parts are
 
 
 def _split_threads(context: Context, call: Call, owned: Ownership, axis: int) -> _Split:
-    """Which lanes and warps share a result. Raises Refused where lanes are not 1, 2, 4, .. apart."""
+    """Which lanes exchange what they have of a result, and which parts are then left."""
     number, count = threads_of(call.scope, context.launch.threads)
     digits = []
     for d in owned.digits:
         if len({p[0] == axis for p in d.places}) > 1:
             raise Refused("the reduced dimension and another share a digit of the layout")
         if d.axes[0] != "m":
-            stride = as_int(d.strides[0]) * THREAD_AXES[d.axes[0]].unit
-            digits.append((stride, d.extent, d.places[0][0] == axis))
+            digits.append((as_int(d.strides[0]) * THREAD_AXES[d.axes[0]].unit, d.extent, d.places[0][0] == axis))
+    copies = [(as_int(i.stride) * THREAD_AXES[i.axis].unit, as_int(i.extent), False) for i in _list_copies(owned)]
     lanes: list[int] = []
-    warps = 1
+    parts, are_warps = 1, True
     lowest: list[Index] = []
     inside: Index = 0
     for stride, extent, is_reduced in sorted(digits):
         if not is_reduced or extent == 1:
             continue
-        top = stride * extent
-        if stride < _WARP:
-            if stride & (stride - 1):
-                raise Refused(f"lanes {stride} apart hold what is reduced, which no exchange of lanes reaches")
-            reach = min(_WARP, 1 << (top - 1).bit_length())
-            _check_free(digits, stride, reach)
+        reach = 0 if count % _WARP else _reach_of_lanes([*digits, *copies], stride, extent)
+        if reach:
             lanes += [1 << k for k in range(stride.bit_length() - 1, reach.bit_length() - 1)]
             lowest.append(equal(mod(div(number, stride), reach // stride), 0))
-            if top <= _WARP:
+            if stride * extent <= _WARP:
                 continue
-            _check_whole(digits, top)
-            stride, extent = _WARP, -(-top // _WARP)
-        if stride % _WARP:
-            raise Refused(f"threads {stride} apart hold what is reduced, which are no whole warps")
-        warp = div(number, stride)
-        inside = add(inside, mul(mod(warp, extent) if stride * extent < count else warp, warps))
-        warps *= extent
-    if lanes and count % _WARP:
-        raise Refused(f"lanes exchange what is reduced, and {count} threads are no whole warps")
-    return _Split(tuple(lanes), warps, inside, every(*lowest))
+            stride, extent = _WARP, -(-stride * extent // _WARP)
+        are_warps = are_warps and stride % _WARP == 0
+        part = div(number, stride)
+        inside = add(inside, mul(mod(part, extent) if stride * extent < count else part, parts))
+        parts *= extent
+    return _Split(tuple(lanes), parts, inside, every(*lowest), "warps" if are_warps else "parts")
 
 
-def _check_free(digits: list[tuple[int, int, bool]], stride: int, reach: int) -> None:
-    """No other digit lies among the lanes that exchange, those included that hold nothing."""
-    for other, extent, is_reduced in digits:
-        if not is_reduced and extent > 1 and stride < other < reach:
-            raise Refused("lanes of other results lie among those that would exchange")
+def _list_copies(owned: Ownership) -> Iterator[Iter]:
+    """The iters of the threads that hold copies."""
+    return (i for i in tile_of(owned.operand.buffer.layout).replica if i.axis != "m")
 
 
-def _check_whole(digits: list[tuple[int, int, bool]], top: int) -> None:
-    """Beyond a warp, whole warps hold what makes a result: none of them has lanes of another."""
-    for other, extent, is_reduced in digits:
-        if not is_reduced and extent > 1 and other >= top and other % _WARP:
-            raise Refused(f"the next result begins at thread {other}, inside a warp whose lanes would exchange")
+def _reach_of_lanes(digits: Sequence[tuple[int, int, bool]], stride: int, extent: int) -> int:
+    """The end of the lanes, from 0 on, among which a reduced digit is exchanged by xor; 0 where it cannot be.
+
+    Lanes of an exchange are 1, 2, 4, .. apart, those included that hold nothing, and hold parts of one result.
+    """
+    top = stride * extent
+    if stride >= _WARP or stride & (stride - 1):
+        return 0
+    reach = min(_WARP, 1 << (top - 1).bit_length())
+    others = [other for other, n, _ in digits if n > 1 and other > stride]
+    if any(other < reach for other in others):
+        return 0
+    is_torn = top > _WARP and any(other >= top and other % _WARP for other in others)
+    return 0 if is_torn else reach
+
+
+def _is_held_alike(context: Context, call: Call, owned: Ownership, result: Ownership, axis: int) -> bool:
+    """Does each thread that holds elements hold the results that they are of, and no other thread any result?"""
+    found = []
+    for ownership, lost in ((owned, axis), (result, -1)):
+        threads, at = list_held(context, ownership, call.scope)
+        left = [d for d in range(len(at)) if d != lost]
+        places = [threads, *(at[d] for d in left)]
+        lengths = [context.launch.threads, *(ownership.operand.lengths[d] for d in left)]
+        found.append(np.unique(np.ravel_multi_index(places, lengths)))
+    return np.array_equal(*found)
 
 
 # ---------------------------------------------------------------- steps
@@ -217,6 +232,7 @@ class _Reduction:
     split: _Split
     axis: int  # among the dimensions longer than 1; -1 where there is nothing to reduce
     tree: Node
+    result: Ownership | None = None  # of dst, where others hold results than the threads that hold their elements
 
     @property
     def function(self) -> str:
@@ -268,10 +284,21 @@ class _Reduction:
                 for step in (Shuffle(other[0], acc[k], lanes), self.take(acc[k], other[0]))
             ])  # fmt: skip
         if scratch is not None:
-            parts = loop.new_registers("parts", acc_type, self.split.warps)
+            parts = loop.new_registers(
+                "parts", acc_type, min(self.split.parts, self._part_width(acc)) if self._is_long else self.split.parts
+            )
             registers.append(parts)
-            steps += self._meet(acc, parts, scratch)
-        steps += loop.owned.guard(tuple(self._each(lambda k: [self._finish(acc[k], self.first_of(k))])))
+            steps += self._leave(acc, scratch)
+        if scratch is not None and self.result is not None:
+            total = loop.new_registers("total", acc_type, 1)
+            registers.append(total)
+            steps += self.result.guard(self._deliver(total, parts, scratch, self.result))
+            return loop.formals.block(name, tuple(steps), self.context.op, tuple(registers))
+        if scratch is not None:
+            steps += loop.owned.guard(
+                tuple(self._each(lambda k: self._take_parts(acc[k], self._place(k), parts, scratch)))
+            )
+        steps += loop.owned.guard(tuple(self._each(lambda k: [self._finish(acc[k], loop.see(0, self.first_of(k)))])))
         return loop.formals.block(name, tuple(steps), self.context.op, tuple(registers))
 
     def _each(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
@@ -295,29 +322,50 @@ class _Reduction:
         expression = self.call.expression
         return Computed(_shape_of(self.call), (), expression.wholes if expression else ())
 
-    def _meet(self, acc: Memory, parts: Memory, scratch: _Scratch) -> Iterator[Step]:
-        """The first lane of each warp leaves what its warp has; all take in what the warps left, in their order."""
-        owned, warps = self.loop.owned, self.split.warps
-        width = gcd(warps, _PART_BYTES // acc.elem_bytes)
-        chunk = Var(self.context.fresh("w"), warps // width)
-        at = mul(chunk, width) if warps > width else 0
+    def _leave(self, acc: Memory, scratch: _Scratch) -> Iterator[Step]:
+        """The first lane of those that exchanged leaves what they have, and all meet."""
 
         def leave(k: Index) -> list[Step]:
-            place = add(mul(self._place(k), warps), self.split.inside)
+            place = add(mul(self._place(k), self.split.parts), self.split.inside)
             return [Move(scratch[place], acc[k])]
 
-        def take(k: Index) -> list[Step]:
-            load: Step = Move(parts[at], scratch[add(mul(self._place(k), warps), at)], width)
-            loads = (Repeat(chunk, warps // width, (load,), True),) if warps > width else (load,)
-            number = Var(self.context.fresh("w"), warps - 1)
-            rest: Step = self.take(acc[k], parts[add(number, 1)] if warps > 2 else parts[1])
-            others: Step = Repeat(number, warps - 1, (rest,), True) if warps > 2 else rest
-            return [*loads, Move(acc[k], parts[0]), others]
+        yield Sync(self.call.scope)
+        yield from self.loop.owned.guard(when(self.split.lowest, *self._each(leave)), stores=True)
+        yield Sync(self.call.scope)
 
-        yield Sync(self.call.scope)
-        yield from owned.guard(when(self.split.lowest, *self._each(leave)), stores=True)
-        yield Sync(self.call.scope)
-        yield from owned.guard(tuple(self._each(take)))
+    @property
+    def _is_long(self) -> bool:
+        """Has a result more parts than a thread takes into registers at once?"""
+        return self.split.parts > _WARP
+
+    def _part_width(self, acc: Memory) -> int:
+        return gcd(self.split.parts, _PART_BYTES // acc.elem_bytes)
+
+    def _take_parts(self, into: Ref, place: Index, parts: Memory, scratch: _Scratch) -> list[Step]:
+        """What was left of the result number ``place``, taken in the order of its parts."""
+        count, width = self.split.parts, self._part_width(into.memory)
+        chunk = Var(self.context.fresh("w"), count // width)
+        at = mul(chunk, width) if count > width else 0
+        load: Step = Move(parts[0 if self._is_long else at], scratch[add(mul(place, count), at)], width)
+        if self._is_long:
+            taken = (self.take(into, parts[k]) for k in range(width))
+            fill = Map(FILL, into, (), 1, _identity(self.function, into.memory.dtype))
+            return [fill, Repeat(chunk, count // width, (load, *taken))]
+        loads = (Repeat(chunk, count // width, (load,), True),) if count > width else (load,)
+        number = Var(self.context.fresh("w"), count - 1)
+        rest: Step = self.take(into, parts[add(number, 1)] if count > 2 else parts[1])
+        others = (Repeat(number, count - 1, (rest,), True),) if count > 2 else (rest,) if count > 1 else ()
+        return [*loads, Move(into, parts[0]), *others]
+
+    def _deliver(self, total: Memory, parts: Memory, scratch: _Scratch, result: Ownership) -> tuple[Step, ...]:
+        """Each owner of results takes those that it holds."""
+        k = Var(result.step, result.count) if result.count > 1 else 0
+        at, slot = result.element(k)
+        own = result.operand
+        side = next(n for n, o in enumerate(self.loop.distinct) if o.memory == own.memory)
+        taken = self._take_parts(total[0], join_number(at, own.lengths), parts, scratch)
+        body = (*taken, self._finish(total[0], self.loop.formals.see(side, own.memory[slot])))
+        return (Repeat(k, result.count, body, True),) if isinstance(k, Var) else body
 
     def _place(self, k: Index) -> Index:
         """The number of a result among all of the instance."""
@@ -326,8 +374,7 @@ class _Reduction:
         left = [d for d in range(len(lengths)) if d != self.axis]
         return join_number([at[d] for d in left], [lengths[d] for d in left])
 
-    def _finish(self, value: Ref, number: Index) -> Step:
-        dst = self.loop.see(0, number)
+    def _finish(self, value: Ref, dst: Ref) -> Step:
         if self.call.fields.accumulate:
             own, dtype = Element(0, dst.memory.dtype), value.memory.dtype
             before = to_type(own, dtype)
@@ -357,28 +404,32 @@ def _plan(call: Call, context: Context) -> Planned:
         sources: tuple[Operand, ...] = (stretch(context.operand(call, "src"), shape),)
     else:
         sources = stretch_all(call, context, shape, call.fields.cache)
-    dst = _stretch_result(context.operand(call, "dst"), call.fields.axis, shape)
+    plain = context.operand(call, "dst")
+    dst = _stretch_result(plain, call.fields.axis, shape)
     owner = find_owner(context, call, sources, shape)
     others = [o for o in sources if o.memory.space != "register"]
     owned = own(context, owner, [*others, dst])
     long = [d for d, n in enumerate(shape) if n > 1]
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
     split = _split_threads(context, call, owned, axis)
+    result = own(context, plain, [])
+    is_alike = _is_held_alike(context, call, owned, result, axis)
     count = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
-    scratch = _Scratch(context, call.scope, tree.type, count * split.warps) if split.warps > 1 else None
+    is_left = split.parts > 1 or not is_alike
+    scratch = _Scratch(context, call.scope, tree.type, count * split.parts) if is_left else None
     name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in sources), dst.buffer.name])
 
     def build(cap: int) -> Block:
         loop = ElementLoop(context, call, owned, (dst, *sources), cap)
-        return _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
+        return _Reduction(context, call, loop, split, axis, tree, None if is_alike else result).block(name, scratch)
 
     block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
-    order = Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")
+    order = Choice("order", _say_order(owned, split), (), f"registers and {split.word} ascending, lanes by xor")
     return Planned((block,), cost, (order, *widths), pins, (scratch.memory,) if scratch else ())
 
 
 def _say_order(owned: Ownership, split: _Split) -> dict[str, Any]:
-    return {"registers": owned.count, "lanes": list(split.lanes), "warps": split.warps}
+    return {"registers": owned.count, "lanes": list(split.lanes), split.word: split.parts}
 
 
 def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
