@@ -226,9 +226,7 @@ class _Option:
         return {name: str(claim.layout) for name, claim in self.chosen.items()}
 
 
-def _list_options(
-    spec: Spec, parted: dict[int, _Claim], left: Sequence[str], loose: frozenset[str]
-) -> list[_Option]:
+def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str], loose: frozenset[str]) -> list[_Option]:
     """The partitions that different ops give the next registers that nobody owns yet, in the order of the text but for
     that of the first tile, which says whose they are: those that give all of the same buffers layouts. Where none of
     these can be, those that give more buffers layouts.

@@ -83,7 +83,9 @@ class PaddedFields(_Fields):
         default=None, max_length=64, description="what each bit of an offset adds to the coordinates"
     )
     order: list[int] | None = Field(
-        default=None, max_length=MAX_RANK, description="instead of bases that reorder nothing: dimensions, the fastest first"
+        default=None,
+        max_length=MAX_RANK,
+        description="instead of bases that reorder nothing: dimensions, the fastest first",
     )
     cga_layout: list[list[int]] = Field(
         default=[], max_length=64, description="what each bit of a CTA's rank adds, in CTA tiles: [], as in one CTA"

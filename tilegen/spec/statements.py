@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.index import Index
-from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
+from tilegen.layouts import TileLayout, tiled_mma
+from tilegen.layouts.constructors.tiled_mma import number_threads
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES
 from tilegen.spec.data import (
     Buffer,
     Call,
@@ -124,6 +126,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if word is not None and not (isinstance(word, Scalar) and word.text in (*OP_SCOPES, "role")):
         return None  # reported with the fields
     scope, threads = around.check_scope(word.text if isinstance(word, Scalar) else "", word, key.mark), around.threads
+    around = replace(around, scope=scope)
     names = names_in_scope(around.names, scope, threads or 1024)
     with around.findings.collect():
         around.check_unit(scope, node.key("scope").mark if "scope" in node else key.mark, key.text)
@@ -217,7 +220,7 @@ def _read_expression(
         if name not in around.buffers.found and name not in around.buffers.broken:
             return None
         passage = Passage(name, lambda start, end: text.mark)
-        return parse_region(passage, around.buffers.found, frozenset(around.buffers.broken), names)
+        return _parse_region(passage, names, around)
 
     params = {p.name: p for p in around.buffers.params.runtime}
     names = replace(names, beside=(*named, *around.buffers.found, *params)).advise(THREAD_AXES, lambda axis: _PLACE)
@@ -245,8 +248,7 @@ def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[s
             if key.text in names.values:
                 raise Flaw("TG108", f"'{key.text}' already names an integer", key.mark, "give the region another name")
             if isinstance(value, Scalar) and isinstance(value.value, str):
-                broken = frozenset(around.buffers.broken)
-                found[key.text] = parse_region(value.passage, around.buffers.found, broken, names)
+                found[key.text] = _parse_region(value.passage, names, around)
     return found if len(found) == len(node.entries) else None
 
 
@@ -254,7 +256,22 @@ def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) 
     operand = node.get(name)
     if not isinstance(operand, Scalar) or not isinstance(operand.value, str):
         return None  # reported with the fields
-    return parse_region(operand.passage, around.buffers.found, frozenset(around.buffers.broken), names)
+    return _parse_region(operand.passage, names, around)
+
+
+def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Region:
+    """A region that an op names: by the first, fused adds know which of its threads they number."""
+    buffers = around.buffers
+    region = parse_region(passage, buffers.found, frozenset(buffers.broken), names)
+    buffer = region.buffer
+    if buffer.scope != "register" or buffer.is_auto or buffer.root in buffers.scopes:
+        return region
+    buffers.scopes[buffer.root] = around.scope, region.mark
+    if not buffers.found[buffer.root].layout_text.lstrip().startswith(tiled_mma.__name__):
+        return region
+    for view in [b for b in buffers.found.values() if b.root == buffer.root and isinstance(b.layout, TileLayout)]:
+        buffers.found[view.name] = replace(view, layout=number_threads(view.layout, SCOPES[around.scope].lane))
+    return replace(region, buffer=buffers.found[buffer.name])
 
 
 def _check_owner(region: Region, scope: str, op: str, around: Surroundings) -> None:

@@ -95,6 +95,21 @@ def tiled_mma(atom: Any, atoms: Any, permutation: Any, operand: str, tile: Any) 
     return lay_out_mma(tile_mma(atom, atoms, permutation, tile), operand)
 
 
+def number_threads(layout: TileLayout, lane: str) -> TileLayout:
+    """Owners among the threads of an instance, where ``tx`` numbers them as if they were all: of fused adds.
+
+    ``lane``: the axis that numbers them, "" for one thread.
+
+    >>> print(number_threads(tiled_mma("fma.f32", (4, 8), None, "C", (8, 8, 1)), "laneid"))
+    S[(2, 4, 8):(1, 1@laneid, 4@laneid)]
+    """
+    shard, replica = (
+        tuple(Iter(i.extent, i.stride, lane) if i.axis == "tx" else i for i in part)
+        for part in (layout.shard, layout.replica)
+    )
+    return TileLayout(shard, replica, layout.offset) if lane else layout
+
+
 @lru_cache(maxsize=1024)
 def lay_out_mma(tiling: MmaTiling, operand: str) -> TileLayout:
     """``tiled_mma`` of arguments that are read. Raises LayoutError as it does.

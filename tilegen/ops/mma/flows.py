@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import LayoutError
-from tilegen.layouts import MmaAtom, MmaTiling, TileLayout, cute, lay_out_mma, read_mma, suggest_whole, tile_mma
+from tilegen.layouts import MmaAtom, MmaTiling, cute, lay_out_mma, read_mma, suggest_whole, tile_mma
+from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.ops.flows import Flow, fixed
 from tilegen.ops.mma.atoms import (
     MMA_SYNC,
@@ -37,20 +38,8 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
     if tiling is None or any(suggest_whole(tiling, name) for name in "ABC"):
         return ()
     lane = SCOPES[call.scope].lane
-    layouts = {name: _number_by(lane, lay_out_mma(tiling, name.upper())) for name in ("c", "a", "b")}
+    layouts = {name: number_threads(lay_out_mma(tiling, name.upper()), lane) for name in ("c", "a", "b")}
     return tuple(fixed(call, name, layout, tiling.atom.name) for name, layout in layouts.items())
-
-
-def _number_by(lane: str, layout: TileLayout) -> TileLayout:
-    """The owners among the threads of an instance, where ``tx`` numbers them as if they were all: of fused adds.
-
-    >>> print(_number_by("laneid", lay_out_mma(tile_mma("fma.f32", (4, 8), None, (8, 8, 1)), "C")))
-    S[(2, 4, 8):(1, 1@laneid, 4@laneid)]
-    """
-    shard, replica = (
-        tuple(replace(i, axis=lane) if i.axis == "tx" else i for i in part) for part in (layout.shard, layout.replica)
-    )
-    return replace(layout, shard=shard, replica=replica) if lane else layout
 
 
 def _flow_of_warpgroup(call: Call) -> tuple[Flow, ...]:
