@@ -7,8 +7,10 @@ with which all of them cost least, one group of registers at a time, and ownersh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
 
 from tilegen import layouts
 from tilegen.auto_layout.owners import Owners, are_equal, extend, lift, owners_of, owners_of_region, project
@@ -26,6 +28,9 @@ from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.outline import outline
 from tilegen.spec.placing import MAX_REGISTER_BYTES
+
+_TWO_OWNERS = "TG308"
+_MOST_TRIES, _MOST_RANKS = 64, 4096  # choices of flows that are tried where two owners meet, and that are ranked
 
 
 @dataclass(frozen=True)
@@ -67,17 +72,49 @@ def choose_registers(spec: Spec) -> Spec:
     names = [b.name for b in spec.buffers if b.scope == "register" and b.is_auto and b.root == b.name]
     if not names:
         return spec
-    chosen = _choose(spec, names)
+    chosen = _choose_flows(spec, names)
     stuck = _find_stuck(chosen, names)
     if stuck:
-        other = _choose(spec, names, stuck)
+        other = _choose(spec, names, _Asked(loose=stuck))
         return chosen if _find_stuck(other, names) else other
     return chosen
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """Which flows are taken: others than an op's own for some calls, by their numbers; none delivers ``loose``."""
+
+    loose: frozenset[str] = frozenset()
+    others: Mapping[int, tuple[Flow, ...]] = field(default_factory=dict)
+
+
+def _choose_flows(spec: Spec, names: Sequence[str]) -> Spec:
+    """The layouts with the flows that each op has by itself, or the first others with which nobody has two owners."""
+    try:
+        return _choose(spec, names, _Asked())
+    except SpecError as error:
+        if {d.code for d in error.diagnostics} != {_TWO_OWNERS}:
+            raise
+        for asked in islice(_list_others(spec), _MOST_TRIES):
+            with suppress(SpecError):
+                return _choose(spec, names, asked)
+        raise
+
+
+def _list_others(spec: Spec) -> Iterator[_Asked]:
+    """Flows of several calls together, those first of which fewer are worse than what each has by itself."""
+    others: dict[int, tuple[tuple[Flow, ...], ...]] = {}
+    for at, call in enumerate(outline(spec).calls):
+        if found := OPS[call.op].other_flows(call, spec.threads_of(call.role)):
+            others[at] = found
+    ranks = product(*(range(len(found) + 1) for found in others.values()))
+    for picked in sorted(islice(ranks, 1, _MOST_RANKS), key=sum):
+        yield _Asked(others={at: found[k - 1] for (at, found), k in zip(others.items(), picked, strict=True) if k})
+
+
 def _find_stuck(spec: Spec, names: Sequence[str]) -> frozenset[str]:
     """What some op delivers, and another reads beside memory alone that cannot be carried out."""
-    tiles = _list_tiles(spec)
+    tiles = _list_tiles(spec, _Asked())
     delivered = {tile.call.regions[f].buffer.root for tile in tiles for f in tile.flow.delivered} & set(names)
     found: set[str] = set()
     for tile in tiles:
@@ -91,13 +128,13 @@ def _find_stuck(spec: Spec, names: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _choose(spec: Spec, names: Sequence[str], loose: frozenset[str] = frozenset()) -> Spec:
-    """``choose_registers``, those ``loose`` without what delivers them."""
+def _choose(spec: Spec, names: Sequence[str], asked: _Asked) -> Spec:
+    """``choose_registers``, of one choice of flows."""
     parted: dict[int, _Claim] = {}  # tiles whose owners are a copy's partition
     compared: dict[str, tuple[Candidate, ...]] = {}
-    plain, chosen = _follow(spec, parted, names, loose)
+    plain, chosen = _follow(spec, parted, names, asked)
     while left := [name for name in names if name not in chosen]:
-        options = _list_options(plain, parted, left, loose)
+        options = _list_options(plain, parted, left, asked)
         if not options:
             raise SpecError(tuple(_report_free(plain, name) for name in left))
         best = min(options, key=lambda o: (o.cost is None, o.cost.key if o.cost else ()))  # the first of equals
@@ -105,7 +142,7 @@ def _choose(spec: Spec, names: Sequence[str], loose: frozenset[str] = frozenset(
         parted |= best.parted
         plain, chosen = best.plain, chosen | best.chosen
     _check_size(plain, chosen)
-    _check_owners(plain, chosen, parted)
+    _check_owners(plain, chosen, parted, asked)
     choices = (_explain(name, chosen[name], compared.get(name, ())) for name in names)
     return replace(plain, choices=(*spec.choices, *choices))
 
@@ -119,22 +156,25 @@ def _explain(name: str, claim: _Claim, candidates: tuple[Candidate, ...]) -> Cho
 
 
 def _follow(
-    spec: Spec, parted: dict[int, _Claim], names: Sequence[str], loose: frozenset[str]
+    spec: Spec, parted: dict[int, _Claim], names: Sequence[str], asked: _Asked
 ) -> tuple[Spec, dict[str, _Claim]]:
     """The spec with every layout that follows, and who said each."""
     chosen: dict[str, _Claim] = {}
-    while claims := _claim_buffers(spec, _list_tiles(spec, loose), parted, [n for n in names if n not in chosen]):
+    while claims := _claim_buffers(spec, _list_tiles(spec, asked), parted, [n for n in names if n not in chosen]):
         for name, claim in claims.items():
             chosen[name] = claim
             spec = pin_layout(spec, name, claim.layout)
     return spec, chosen
 
 
-def _list_tiles(spec: Spec, loose: frozenset[str] = frozenset()) -> tuple[_Tile, ...]:
-    """The tiles of all calls, without the sides that are delivered to what is ``loose``."""
-    calls = enumerate(outline(spec).calls)
-    found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call, spec.threads_of(call.role))]
-    return tuple(_Tile(k, at, call, _loosen(call, flow, loose)) for k, (at, call, flow) in enumerate(found))
+def _list_tiles(spec: Spec, asked: _Asked) -> tuple[_Tile, ...]:
+    """The tiles of all calls, without the sides that are delivered to what is loose."""
+    tiles: list[_Tile] = []
+    for at, call in enumerate(outline(spec).calls):
+        flows = asked.others.get(at) or OPS[call.op].flows(call, spec.threads_of(call.role))
+        for flow in flows:
+            tiles.append(_Tile(len(tiles), at, call, _loosen(call, flow, asked.loose)))
+    return tuple(tiles)
 
 
 def _loosen(call: Call, flow: Flow, loose: frozenset[str]) -> Flow:
@@ -226,19 +266,19 @@ class _Option:
         return {name: str(claim.layout) for name, claim in self.chosen.items()}
 
 
-def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str], loose: frozenset[str]) -> list[_Option]:
+def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str], asked: _Asked) -> list[_Option]:
     """The partitions that different ops give the next registers that nobody owns yet, in the order of the text but for
     that of the first tile, which says whose they are: those that give all of the same buffers layouts. Where none of
     these can be, those that give more buffers layouts.
     """
-    tiles = _list_tiles(spec, loose)
+    tiles = _list_tiles(spec, asked)
     nobodys = [t for t in tiles if _memory_of(t) and _claim_tile(t, parted) is None]
     first = _next_tile(tiles, nobodys, left)
     options: list[_Option] = []
     wider: list[_Option] = []
     for tile in sorted(nobodys, key=lambda t: t != first) if first else ():
         found = {tile.number: _part(_settle_for_a_look(spec), tile)}
-        option = _Option(found, *_follow(spec, parted | found, left, loose))
+        option = _Option(found, *_follow(spec, parted | found, left, asked))
         is_of_all = not options or option.chosen.keys() == options[0].chosen.keys()
         if is_of_all and all(option.layouts != o.layouts for o in options):
             options.append(option)
@@ -246,9 +286,9 @@ def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str], lo
             wider.append(option)
     if len(options) == 1 and not wider:
         return options
-    options = [replace(o, cost=_cost(o, parted)) for o in options]
+    options = [replace(o, cost=_cost(o, parted, asked)) for o in options]
     if all(o.cost is None for o in options):
-        costed = (replace(o, cost=_cost(o, parted)) for o in wider)
+        costed = (replace(o, cost=_cost(o, parted, asked)) for o in wider)
         options = [o for o in costed if o.cost is not None] or options
     return options
 
@@ -266,12 +306,12 @@ def _next_tile(tiles: Sequence[_Tile], nobodys: Sequence[_Tile], left: Sequence[
     return None
 
 
-def _cost(option: _Option, parted: dict[int, _Claim]) -> Cost | None:
+def _cost(option: _Option, parted: dict[int, _Claim], asked: _Asked) -> Cost | None:
     """Sectors, wavefronts and instructions of the ops that take an option's registers from or to memory."""
     plain, names = _settle_for_a_look(option.plain), option.chosen
     costs = []
     try:
-        _check_owners(option.plain, names, parted | option.parted)
+        _check_owners(option.plain, names, parted | option.parted, asked)
         for call, context in survey_calls(plain):
             buffers = [r.buffer for r in call.regions.values()]
             if any(b.root in names for b in buffers) and any(b.scope != "register" for b in buffers):
@@ -368,10 +408,10 @@ def _check_size(spec: Spec, chosen: dict[str, _Claim]) -> None:
             raise SpecError(Diagnostic("TG210", f"{message} {MAX_REGISTER_BYTES}", buffer.mark, hint))
 
 
-def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim]) -> None:
+def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim], asked: _Asked) -> None:
     """Raises TG308 for the ops in which a chosen layout and another owner of the tile differ, one for each buffer."""
     found: dict[frozenset[str], Diagnostic] = {}
-    for tile in _list_tiles(spec):
+    for tile in _list_tiles(spec, asked):
         threads = spec.threads_of(tile.call.role)
         for name, region in tile.sides():
             root = region.buffer.root
@@ -392,7 +432,7 @@ def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Clai
 def _report_two(tile: _Tile, region: Region, chosen: dict[str, _Claim], other: str) -> Diagnostic:
     mine = _say_layout(region.buffer, chosen)
     return Diagnostic(
-        "TG308", f"this {tile.call.op} needs one owner of each element, and has two: {mine}, and {other}",
+        _TWO_OWNERS, f"this {tile.call.op} needs one owner of each element, and has two: {mine}, and {other}",
         region.mark or tile.call.mark, "take one of them through shared memory, or write its layout",
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.index import Index
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
-from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
 from tilegen.spec.data import (
     Buffer,
     Call,
@@ -260,7 +260,7 @@ def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) 
 
 
 def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Region:
-    """A region that an op names: by the first, fused adds know which of its threads they number."""
+    """A region that an op names: the first says whose threads a ``tiled_mma`` numbers."""
     buffers = around.buffers
     region = parse_region(passage, buffers.found, frozenset(buffers.broken), names)
     buffer = region.buffer
@@ -270,7 +270,7 @@ def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Regio
     if not buffers.found[buffer.root].layout_text.lstrip().startswith(tiled_mma.__name__):
         return region
     for view in [b for b in buffers.found.values() if b.root == buffer.root and isinstance(b.layout, TileLayout)]:
-        buffers.found[view.name] = replace(view, layout=number_threads(view.layout, SCOPES[around.scope].lane))
+        buffers.found[view.name] = replace(view, layout=number_threads(view.layout, around.scope))
     return replace(region, buffer=buffers.found[buffer.name])
 
 
