@@ -120,7 +120,7 @@ class Op(OpForm):
     instructions: tuple[Instruction, ...] = ()
     axes: Callable[[Call], tuple[int, ...] | None] = lambda call: None
     flows: Flows = no_flows
-    other_flows: Callable[[Call, int], tuple[tuple[Flow, ...], ...]] = no_flows
+    other_flows: Callable[[Call, int], tuple[tuple[Flow, ...], ...]] = lambda call, threads: ()
     factors: Callable[[Call, Mapping[str, Array], Here], Factors | None] = lambda call, values, here: None
     rounds: Callable[[Call], bool] = lambda call: False
 

@@ -183,7 +183,7 @@ def _is_held_alike(context: Context, call: Call, owned: Ownership, result: Owner
         places = [threads, *(at[d] for d in left)]
         lengths = [context.launch.threads, *(ownership.operand.lengths[d] for d in left)]
         found.append(np.unique(np.ravel_multi_index(places, lengths)))
-    return np.array_equal(*found)
+    return np.array_equal(found[0], found[1])
 
 
 # ---------------------------------------------------------------- steps

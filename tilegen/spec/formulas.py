@@ -18,12 +18,12 @@ from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
 from tilegen.spec.expressions import BINDING, Parser, Value
 from tilegen.spec.findings import Passage, shorten, suggest
-from tilegen.spec.names import Names
+from tilegen.spec.names import Names, check_name
 from tilegen.spec.words import Token, split_tokens
 
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),])",
+    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),;=])",
     re.ASCII,
 )
 _FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
@@ -33,6 +33,7 @@ _WRITTEN = {  # functions of one argument that others have, in the words of this
     "relu": "max({x}, 0)", "sqr": "{x} * {x}", "square": "{x} * {x}", "silu": "{x} * sigmoid({x})", "fabs": "abs({x})",
     "round": "floor({x} + 0.5)", "ceil": "-floor(-{x})",
 }  # fmt: skip
+_MOST_NODES = 2000  # of a tree, the values of names written out
 _NEGATION = 6  # how tightly a sign binds: as a product
 
 
@@ -69,6 +70,8 @@ class FormulaParser(Parser):
     params: Mapping[str, Param] = field(default_factory=dict)
     extents: Sequence[int] = ()
     collected: _Collected = field(default_factory=_Collected)
+    named: dict[str, Value] = field(default_factory=dict)  # values that the expression names itself
+    unread: dict[str, Token] = field(default_factory=dict)  # names that nothing has used yet
     is_in_ceil: bool = False  # there '/' is not an operator but a part of ceil(a / b)
 
     def binding_of(self, token: Token) -> int:
@@ -86,6 +89,11 @@ class FormulaParser(Parser):
         value = super().read_ceil(word)
         self.is_in_ceil = around
         return value
+
+    def expect(self, symbol: str, code: str = "TG111") -> Token:
+        if self.next.text == "=":
+            raise self.fault("'=' is not expected here", self.next, code, _SAID["="])
+        return super().expect(symbol, code)
 
     # ------------------------------------------------------------ operands
     def read_operand(self) -> Value:
@@ -128,8 +136,35 @@ class FormulaParser(Parser):
             raise self.fault(f"{shorten(token.text)!r} is not a number", token, hint=hint)
         return super().read_number(token)
 
+    def read_definitions(self) -> None:
+        """NAME = E; as often as it stands before what follows: names that stand for their values from there on."""
+        while self.next.kind == "name" and self.tokens[self.at + 1].text == "=":
+            token = self.advance()
+            self.refuse_taken(token)
+            self.advance()
+            self.named[token.text], self.unread[token.text] = self.read(), token
+            self.expect(";")
+
+    def refuse_taken(self, token: Token) -> None:
+        """Raise TG107 or TG108 for a name that means something already."""
+        locate = self.passage.locate
+        check_name(Passage(token.text, lambda a, b: locate(token.start + a, token.start + b)), "value")
+        is_operand = self.operand(token.text) is not None
+        if is_operand or token.text in {*self.named, *self.names.values, *self.params}:
+            kind = "a value" if token.text in self.named else "an operand" if is_operand else "a number"
+            raise self.fault(f"'{token.text}' already names {kind}", token, "TG108", "give the value another name")
+
+    def refuse_unread(self) -> None:
+        """Raise TG111 for a value that is named and not used."""
+        for name, token in self.unread.items():
+            raise self.fault(f"nothing after it uses '{name}'", token, hint="remove it, with its value")
+
     def read_name(self, token: Token) -> Value | None:
-        """A buffer, a region with a name, or a param of floating type."""
+        """A value that was named, a buffer, a region with a name, or a param of floating type."""
+        if token.text in self.named:
+            self.advance()
+            self.unread.pop(token.text, None)
+            return replace(self.named[token.text], start=token.start, end=token.end)
         region = self.operand(token.text)
         if region is not None:
             self.advance()
@@ -313,22 +348,43 @@ def _refuse_not_held(parser: FormulaParser, tree: Node) -> None:
             raise parser.fault(message, token, "TG112", hint)
 
 
+_SAID = {
+    "=": "compare with '=='; a value is named before what uses it: 't = x + y; t * t'",
+    ";": "write 'NAME = value;' before what uses the name",
+}
+
+
+def _count_nodes(node: Node, known: dict[int, int]) -> int:
+    """The nodes of a tree, each as often as it stands there; ``known``: of nodes by identity."""
+    if id(node) not in known:
+        args = node.args if isinstance(node, Apply) else ()
+        known[id(node)] = 1 + sum(_count_nodes(arg, known) for arg in args)
+    return known[id(node)]
+
+
 def parse_formula(
     passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
     extents: Sequence[int],
 ) -> Expression:  # fmt: skip
-    """All of ``passage`` as an expression that computes; raises Flaw TG105, TG111, TG112 or TG113 at its characters.
+    """All of ``passage`` as an expression that computes, behind names of values: ``t = x + y; t * t``.
+
+    Raises Flaw TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
 
     ``names``: beside the integers they have those that ``operand`` and ``params`` know.
     """
     parser = FormulaParser(passage, names, split_tokens(passage, _TOKEN), 0, 0, False, operand, params, extents)
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
+    parser.read_definitions()
     value = parser.read()
     if parser.next.kind != "end":
         is_call = parser.next.text == "(" and parser.tokens[parser.at - 1].kind == "name"
-        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else ""
+        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else _SAID.get(parser.next.text, "")
         raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next, hint=hint)
+    parser.refuse_unread()
     tree = parser.node_of(_term(value))
+    if (count := _count_nodes(tree, {})) > _MOST_NODES:
+        message = f"with the values of names written out this has {count} parts; at most {_MOST_NODES} are computed"
+        raise passage.fault("TG111", message, 0, len(passage.text), "keep a value in registers, by an op of its own")
     _refuse_not_held(parser, tree)
     return Expression(tree, tuple(parser.collected.wholes), dict(parser.collected.operands), passage.text)
