@@ -110,6 +110,34 @@ def test_threads_that_no_lanes_exchange_with_leave_their_parts() -> None:
         assert got.tolist() == mean(values, "int32", "sum", False).tolist(), built.plan.launch.threads
 
 
+@requires_gxx
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_an_extreme_lies_at_the_first_of_equals_and_nan_loses(op: str) -> None:
+    """By 128 threads with elements apart in warps, and by 40: equals, a row of one number, NaNs, and NaNs alone."""
+    worst = -np.inf if op == "argmax" else np.inf
+    values = np.random.default_rng(3).integers(-3, 4, (4, 64)).astype(np.float32)
+    values[1] = worst
+    values[2, ::3] = np.nan
+    values[3] = np.nan
+    want = [*(getattr(np, f"nan{op}")(row) for row in values[:3]), 0]
+
+    def build_one(threads: int) -> Built:
+        own = {"scope": "register", "shape": [4, 1], "layout": "auto"}
+        return tilegen.build({
+            "kernel": "placed", "threads": threads,
+            "buffers": {
+                "X": {"scope": "global", "dtype": "float32", "shape": [4, 64]}, "v": {"dtype": "float32", **own},
+                "i": {"dtype": "int64", **own}, "I": {"scope": "global", "dtype": "int64", "shape": [4, 1]},
+            },
+            "ops": [{"reduce": {"src": "X", "dst": "v", "axis": 1, "op": op, "index": "i"}},
+                    {"copy": {"src": "i", "dst": "I"}}],
+        })  # fmt: skip
+
+    for threads in (32, 40, 128, 256):
+        (runner,) = compile_plans([build_one(threads).plan])
+        assert runner.run({"X": values})["I"].reshape(-1).tolist() == want, threads
+
+
 EXTENTS = [1, 2, 3, 5, 6, 7, 12, 31, 50, 64, 96, 100, 129]
 
 
@@ -122,7 +150,7 @@ def draw_reduction(seed: int) -> dict[str, Any]:
     is_warp = threads % 32 == 0 and rng.random() < 0.3
     said, count, at = ({"scope": "warp"}, [threads // 32], "[warpid]") if is_warp else ({}, [], "")
     shape, axis = [rng.choice(EXTENTS), rng.choice(EXTENTS)], rng.randint(0, 1)
-    dtype, op = rng.choice(["float32", "float64", "float16", "int32"]), rng.choice([*FUNCTIONS])
+    dtype, op = rng.choice(["float32", "float64", "float16", "int32"]), rng.choice([*FUNCTIONS, "argmax", "argmin"])
     left = [1 if d == axis else n for d, n in enumerate(shape)]
     more = [n + 3 if d == axis else n for d, n in enumerate(shape)]
 
@@ -137,7 +165,12 @@ def draw_reduction(seed: int) -> dict[str, Any]:
         buffers["x"] = tile("register", shape)
         ops.append({"copy": {**said, "src": f"X{at}", "dst": "x"}})
     src = "x" if ops else f"X{at}"
-    ops.append({"reduce": {**said, "src": src, "dst": "t", "axis": axis, "op": op}})
+    places = {"index": "i"} if op.startswith("arg") else {}
+    ops.append({"reduce": {**said, "src": src, "dst": "t", "axis": axis, "op": op, **places}})
+    if places:
+        kind = rng.choice(["int32", "int64", "uint8"])
+        buffers |= {"i": tile("register", left) | {"dtype": kind}, "I": tile("global", left) | {"dtype": kind}}
+        ops.append({"copy": {**said, "src": "i", "dst": f"I{at}"}})
     if rng.random() < 0.5:
         buffers["Y"] = tile("global", left)
         ops.append({"copy": {**said, "src": "t", "dst": f"Y{at}"}})

@@ -70,21 +70,24 @@ def _align(region: Region, shape: Sequence[int]) -> Dims | None:
     return None if aligned is None else tuple(None if k is None else kept[k] for k in aligned)
 
 
-def reduced(call: Call, sources: Sequence[str], dst: str, axis: int) -> tuple[Flow, ...]:
-    """Operands over their common shape, and ``dst``, which is that without ``axis``, there with an extent of 1 or not.
+def reduced(call: Call, sources: Sequence[str], written: Sequence[str], axis: int) -> tuple[Flow, ...]:
+    """Operands over their common shape, and what is written, which is that without ``axis``, there with an extent of 1
+    or not.
 
-    The threads along the axis hold copies of the result; other owners get it through shared memory. None if shapes
+    The threads along the axis hold copies of a result; other owners get it through shared memory. None if shapes
     differ.
     """
-    region = call.regions[dst]
     for flow in broadcast(call, sources, span_shapes([call.regions[f] for f in sources])):
-        left = [d for d in range(len(flow.lengths)) if d != axis % len(flow.lengths) and flow.lengths[d] > 1]
-        own = [d for d, n in enumerate(region.lengths) if n > 1]
-        if [flow.lengths[d] for d in left] != [region.lengths[d] for d in own]:
-            return ()
-        of_tile = dict(zip(left, own, strict=True))
-        sides = {**flow.sides, dst: tuple(of_tile.get(d) for d in range(len(flow.lengths)))}
-        return (Flow(flow.lengths, sides, delivered=(dst,)),)
+        sides, rank = dict(flow.sides), len(flow.lengths)
+        left = [d for d in range(rank) if d != axis % rank and flow.lengths[d] > 1]
+        for name in written:
+            lengths = call.regions[name].lengths
+            own = [d for d, n in enumerate(lengths) if n > 1]
+            if [flow.lengths[d] for d in left] != [lengths[d] for d in own]:
+                return ()
+            of_tile = dict(zip(left, own, strict=True))
+            sides[name] = tuple(of_tile.get(d) for d in range(rank))
+        return (Flow(flow.lengths, sides, delivered=tuple(written)),)
     return ()
 
 
