@@ -8,9 +8,7 @@ with which all of them cost least, one group of registers at a time, and ownersh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import islice, product
 
 from tilegen import layouts
 from tilegen.auto_layout.owners import Owners, are_equal, extend, lift, owners_of, owners_of_region, project
@@ -29,8 +27,7 @@ from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.outline import outline
 from tilegen.spec.placing import MAX_REGISTER_BYTES
 
-_TWO_OWNERS = "TG308"
-_MOST_TRIES, _MOST_RANKS = 64, 4096  # choices of flows that are tried where two owners meet, and that are ranked
+TWO_OWNERS = "TG308"
 
 
 @dataclass(frozen=True)
@@ -62,74 +59,16 @@ class _Claim:
         return self.is_extended, str(self.layout)
 
 
-def choose_registers(spec: Spec) -> Spec:
-    """The spec with a layout for every register buffer whose layout is 'auto', and a Choice for each in ``choices``.
-
-    What an op delivers follows its tile, or the tile of memory that reads it where nothing else lets that op be.
-    Raises SpecError: TG308 where two ops want different owners, TG309 where nothing says who owns a buffer, TG210 where
-    a thread would hold more than it has registers.
-    """
-    names = [b.name for b in spec.buffers if b.scope == "register" and b.is_auto and b.root == b.name]
-    if not names:
-        return spec
-    chosen = _choose_flows(spec, names)
-    stuck = _find_stuck(chosen, names)
-    if stuck:
-        other = _choose(spec, names, _Asked(loose=stuck))
-        return chosen if _find_stuck(other, names) else other
-    return chosen
-
-
 @dataclass(frozen=True)
-class _Asked:
+class AskedFlows:
     """Which flows are taken: others than an op's own for some calls, by their numbers; none delivers ``loose``."""
 
     loose: frozenset[str] = frozenset()
     others: Mapping[int, tuple[Flow, ...]] = field(default_factory=dict)
 
 
-def _choose_flows(spec: Spec, names: Sequence[str]) -> Spec:
-    """The layouts with the flows that each op has by itself, or the first others with which nobody has two owners."""
-    try:
-        return _choose(spec, names, _Asked())
-    except SpecError as error:
-        if {d.code for d in error.diagnostics} != {_TWO_OWNERS}:
-            raise
-        for asked in islice(_list_others(spec), _MOST_TRIES):
-            with suppress(SpecError):
-                return _choose(spec, names, asked)
-        raise
-
-
-def _list_others(spec: Spec) -> Iterator[_Asked]:
-    """Flows of several calls together, those first of which fewer are worse than what each has by itself."""
-    others: dict[int, tuple[tuple[Flow, ...], ...]] = {}
-    for at, call in enumerate(outline(spec).calls):
-        if found := OPS[call.op].other_flows(call, spec.threads_of(call.role)):
-            others[at] = found
-    ranks = product(*(range(len(found) + 1) for found in others.values()))
-    for picked in sorted(islice(ranks, 1, _MOST_RANKS), key=sum):
-        yield _Asked(others={at: found[k - 1] for (at, found), k in zip(others.items(), picked, strict=True) if k})
-
-
-def _find_stuck(spec: Spec, names: Sequence[str]) -> frozenset[str]:
-    """What some op delivers, and another reads beside memory alone that cannot be carried out."""
-    tiles = _list_tiles(spec, _Asked())
-    delivered = {tile.call.regions[f].buffer.root for tile in tiles for f in tile.flow.delivered} & set(names)
-    found: set[str] = set()
-    for tile in tiles:
-        held = [name for name, _ in tile.sides()]
-        read = delivered & {tile.call.regions[name].buffer.root for name in held}
-        if read and _memory_of(tile) and all(_is_stretched(tile, name) for name in held):
-            try:
-                dispatch(*survey_calls(spec)[tile.call_number])
-            except SpecError:
-                found |= read
-    return frozenset(found)
-
-
-def _choose(spec: Spec, names: Sequence[str], asked: _Asked) -> Spec:
-    """``choose_registers``, of one choice of flows."""
+def choose_asked(spec: Spec, names: Sequence[str], asked: AskedFlows) -> Spec:
+    """``choose_registers`` of these registers, with one choice of flows."""
     parted: dict[int, _Claim] = {}  # tiles whose owners are a copy's partition
     compared: dict[str, tuple[Candidate, ...]] = {}
     plain, chosen = _follow(spec, parted, names, asked)
@@ -156,18 +95,18 @@ def _explain(name: str, claim: _Claim, candidates: tuple[Candidate, ...]) -> Cho
 
 
 def _follow(
-    spec: Spec, parted: dict[int, _Claim], names: Sequence[str], asked: _Asked
+    spec: Spec, parted: dict[int, _Claim], names: Sequence[str], asked: AskedFlows
 ) -> tuple[Spec, dict[str, _Claim]]:
     """The spec with every layout that follows, and who said each."""
     chosen: dict[str, _Claim] = {}
-    while claims := _claim_buffers(spec, _list_tiles(spec, asked), parted, [n for n in names if n not in chosen]):
+    while claims := _claim_buffers(spec, list_tiles(spec, asked), parted, [n for n in names if n not in chosen]):
         for name, claim in claims.items():
             chosen[name] = claim
             spec = pin_layout(spec, name, claim.layout)
     return spec, chosen
 
 
-def _list_tiles(spec: Spec, asked: _Asked) -> tuple[_Tile, ...]:
+def list_tiles(spec: Spec, asked: AskedFlows) -> tuple[_Tile, ...]:
     """The tiles of all calls, without the sides that are delivered to what is loose."""
     tiles: list[_Tile] = []
     for at, call in enumerate(outline(spec).calls):
@@ -180,6 +119,16 @@ def _list_tiles(spec: Spec, asked: _Asked) -> tuple[_Tile, ...]:
 def _loosen(call: Call, flow: Flow, loose: frozenset[str]) -> Flow:
     free = [f for f in flow.delivered if call.regions[f].buffer.root in loose]
     return replace(flow, sides={f: dims for f, dims in flow.sides.items() if f not in free}) if free else flow
+
+
+def list_read_apart(spec: Spec) -> tuple[tuple[int, frozenset[str]], ...]:
+    """The calls, by number, that read registers beside memory that alone covers their tile; and those registers."""
+    found = []
+    for tile in list_tiles(spec, AskedFlows()):
+        held = [name for name, _ in tile.sides()]
+        if held and _memory_of(tile) and all(_is_stretched(tile, name) for name in held):
+            found.append((tile.call_number, frozenset(tile.call.regions[name].buffer.root for name in held)))
+    return tuple(found)
 
 
 # ---------------------------------------------------------------- what follows
@@ -266,12 +215,12 @@ class _Option:
         return {name: str(claim.layout) for name, claim in self.chosen.items()}
 
 
-def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str], asked: _Asked) -> list[_Option]:
+def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str], asked: AskedFlows) -> list[_Option]:
     """The partitions that different ops give the next registers that nobody owns yet, in the order of the text but for
     that of the first tile, which says whose they are: those that give all of the same buffers layouts. Where none of
     these can be, those that give more buffers layouts.
     """
-    tiles = _list_tiles(spec, asked)
+    tiles = list_tiles(spec, asked)
     nobodys = [t for t in tiles if _memory_of(t) and _claim_tile(t, parted) is None]
     first = _next_tile(tiles, nobodys, left)
     options: list[_Option] = []
@@ -306,7 +255,7 @@ def _next_tile(tiles: Sequence[_Tile], nobodys: Sequence[_Tile], left: Sequence[
     return None
 
 
-def _cost(option: _Option, parted: dict[int, _Claim], asked: _Asked) -> Cost | None:
+def _cost(option: _Option, parted: dict[int, _Claim], asked: AskedFlows) -> Cost | None:
     """Sectors, wavefronts and instructions of the ops that take an option's registers from or to memory."""
     plain, names = _settle_for_a_look(option.plain), option.chosen
     costs = []
@@ -408,10 +357,10 @@ def _check_size(spec: Spec, chosen: dict[str, _Claim]) -> None:
             raise SpecError(Diagnostic("TG210", f"{message} {MAX_REGISTER_BYTES}", buffer.mark, hint))
 
 
-def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim], asked: _Asked) -> None:
+def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim], asked: AskedFlows) -> None:
     """Raises TG308 for the ops in which a chosen layout and another owner of the tile differ, one for each buffer."""
     found: dict[frozenset[str], Diagnostic] = {}
-    for tile in _list_tiles(spec, asked):
+    for tile in list_tiles(spec, asked):
         threads = spec.threads_of(tile.call.role)
         for name, region in tile.sides():
             root = region.buffer.root
@@ -432,7 +381,7 @@ def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Clai
 def _report_two(tile: _Tile, region: Region, chosen: dict[str, _Claim], other: str) -> Diagnostic:
     mine = _say_layout(region.buffer, chosen)
     return Diagnostic(
-        _TWO_OWNERS, f"this {tile.call.op} needs one owner of each element, and has two: {mine}, and {other}",
+        TWO_OWNERS, f"this {tile.call.op} needs one owner of each element, and has two: {mine}, and {other}",
         region.mark or tile.call.mark, "take one of them through shared memory, or write its layout",
     )  # fmt: skip
 

@@ -161,7 +161,7 @@ def settle_index(found: Node, extent: int) -> Node:
 
 
 @dataclass(frozen=True)
-class Result:
+class FoldResult:
     """What a reduction makes by a function of numbers of ``type``, for the operand of the loop that is written.
 
     ``is_index``: not of the elements, but of where those lie that equal the result before. ``apart``: the ownership of
@@ -187,7 +187,7 @@ class Reduction:
     axis: int  # among the dimensions longer than 1; -1 where there is nothing to reduce
     tree: Node
     computed: Computed
-    results: tuple[Result, ...]
+    results: tuple[FoldResult, ...]
 
     @property
     def extent(self) -> int:
@@ -237,7 +237,7 @@ class Reduction:
         return loop.formals.block(name, tuple(steps), self.context.op, tuple(registers))
 
     def _fold(
-        self, result: Result, around: tuple[tuple[Step, ...], Memory | None, bool], registers: list[Memory],
+        self, result: FoldResult, around: tuple[tuple[Step, ...], Memory | None, bool], registers: list[Memory],
         steps: list[Step],
     ) -> Memory:  # fmt: skip
         """The registers of one result, whose steps and registers are added.
@@ -276,7 +276,7 @@ class Reduction:
         k = Var(self.loop.owned.step, self.count)
         return (Repeat(k, self.count, tuple(body(k)), True),)
 
-    def _take_own(self, result: Result, acc: Memory, best: Memory | None) -> Step:
+    def _take_own(self, result: FoldResult, acc: Memory, best: Memory | None) -> Step:
         """The element that the loop is at, taken into its result."""
         loop, at = self.loop, self.result_of(self.loop.number)
         held, value, computed = list(map(loop.see, self.sources)), self.tree, self.computed
@@ -290,7 +290,7 @@ class Reduction:
         both = Apply(result.function, (Element(len(held), acc.dtype), value), result.type)
         return Compute(acc[at], both, (*held, acc[at]), loop.wholes(computed))
 
-    def _leave(self, result: Result, acc: Memory) -> Iterator[Step]:
+    def _leave(self, result: FoldResult, acc: Memory) -> Iterator[Step]:
         """The first lane of those that exchanged leaves what they have, and all meet."""
         assert result.scratch is not None
 
@@ -307,10 +307,10 @@ class Reduction:
         """Has a result more parts than a thread takes into registers at once?"""
         return self.split.parts > _WARP
 
-    def _part_width(self, result: Result) -> int:
+    def _part_width(self, result: FoldResult) -> int:
         return gcd(self.split.parts, _PART_BYTES // DTYPES[result.type].bytes)
 
-    def _take_parts(self, result: Result, into: Ref, place: Index, parts: Memory) -> list[Step]:
+    def _take_parts(self, result: FoldResult, into: Ref, place: Index, parts: Memory) -> list[Step]:
         """What was left of the result number ``place``, taken in the order of its parts."""
         assert result.scratch is not None
         count, width = self.split.parts, self._part_width(result)
@@ -327,7 +327,7 @@ class Reduction:
         others = (Repeat(number, count - 1, (rest,), True),) if count > 2 else (rest,) if count > 1 else ()
         return [*loads, Move(into, parts[0]), *others]
 
-    def _deliver(self, result: Result, total: Memory, parts: Memory) -> tuple[Step, ...]:
+    def _deliver(self, result: FoldResult, total: Memory, parts: Memory) -> tuple[Step, ...]:
         """Each owner of results takes those that it holds."""
         apart = result.apart
         assert apart is not None
@@ -346,12 +346,12 @@ class Reduction:
         left = [d for d in range(len(lengths)) if d != self.axis]
         return join_number([at[d] for d in left], [lengths[d] for d in left])
 
-    def _finish_each(self, result: Result, acc: Memory) -> tuple[Step, ...]:
+    def _finish_each(self, result: FoldResult, acc: Memory) -> tuple[Step, ...]:
         """What threads hold of the results that they took part in, written."""
         see = self.loop.see
         return self._each(lambda k: [self._finish(result, acc[k], see(result.operand, self.first_of(k)))])
 
-    def _finish(self, result: Result, value: Ref, dst: Ref) -> Step:
+    def _finish(self, result: FoldResult, value: Ref, dst: Ref) -> Step:
         own = Element(0, value.memory.dtype)
         if result.is_index:
             return Compute(dst, settle_index(own, self.extent), (value,))
@@ -362,7 +362,7 @@ class Reduction:
         return Compute(dst, own, (value,))
 
 
-def _take(result: Result, into: Ref, value: Ref) -> Step:
+def _take(result: FoldResult, into: Ref, value: Ref) -> Step:
     """into = function(into, value)."""
     dtype = into.memory.dtype
     return Compute(into, Apply(result.function, (Element(0, dtype), Element(1, dtype)), result.type), (into, value))

@@ -22,8 +22,8 @@ from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import Flow, reduced, span_shapes
 from tilegen.ops.folding import (
     INDEX,
+    FoldResult,
     Reduction,
-    Result,
     Scratch,
     Split,
     is_held_alike,
@@ -171,14 +171,14 @@ def _plan(call: Call, context: Context) -> Planned:
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
     split = split_threads(context, call, owned, axis)
     count = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
-    results: list[Result] = []
+    results: list[FoldResult] = []
     for k, operand in enumerate(plain):
         apart = own(context, operand, [])
         is_alike = is_held_alike(context, call, owned, apart, axis)
         function, type_ = ("min", INDEX) if k else (_FUNCTIONS[call.fields.op], tree.type)
         is_left = split.parts > 1 or not is_alike
         scratch = Scratch(context, call.scope, type_, count * split.parts) if is_left else None
-        results.append(Result(function, type_, k, k > 0, None if is_alike else apart, scratch))
+        results.append(FoldResult(function, type_, k, k > 0, None if is_alike else apart, scratch))
     name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in (*sources, *written))])
     computed = Computed(shape, (), call.expression.wholes if call.expression else ())
 

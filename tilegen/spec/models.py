@@ -83,10 +83,9 @@ class PaddedFields(_Fields):
         default=None, max_length=64, description="what each bit of an offset adds to the coordinates"
     )
     order: list[int] | None = Field(
-        default=None,
-        max_length=MAX_RANK,
+        default=None, max_length=MAX_RANK,
         description="instead of bases that reorder nothing: dimensions, the fastest first",
-    )
+    )  # fmt: skip
     cga_layout: list[list[int]] = Field(
         default=[], max_length=64, description="what each bit of a CTA's rank adds, in CTA tiles: [], as in one CTA"
     )
@@ -101,11 +100,9 @@ class ViewFields(_Fields):
     view: str = Field(description="the buffer whose bytes these are")
     layout: str | dict[str, Any] | None = Field(default=None, description="another layout of the same bytes")
     axes: list[int] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=MAX_RANK,
+        default=None, min_length=1, max_length=MAX_RANK,
         description="a transpose: dimension i is dimension axes[i] of the other",
-    )
+    )  # fmt: skip
     shape: list[int | str] | None = Field(
         default=None, min_length=1, max_length=MAX_RANK, description="another shape of as many bytes"
     )
