@@ -270,7 +270,7 @@ def test_views_follow_and_lead() -> None:
         + "\nturned: {view: q, axes: [1, 0]}\n"
         + ('w: {scope: register, dtype: float32, shape: [64, 32], layout: "S[(64,32):(1@tx,1)]"}')
     )
-    found = settled(views, "copy: {src: turned, dst: w}\n" + 'copy: {src: p, dst: p}\ncopy: {src: "X[bx]", dst: p}')
+    found = settled(views, "copy: {src: turned, dst: w}\n" + LOAD)
     assert texts(found)["q"] == texts(found)["turned"] == "S[(32, 64):(1, 1@tx)]"
     assert str(found.buffer("turned").layout) == "S[(64, 32):(1@tx, 1)]"
 

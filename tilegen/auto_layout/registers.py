@@ -7,8 +7,8 @@ with which all of them cost least, one group of registers at a time, and ownersh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from tilegen import layouts
 from tilegen.auto_layout.owners import Owners, are_equal, extend, lift, owners_of, owners_of_region, project
@@ -26,6 +26,8 @@ from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.outline import outline
 from tilegen.spec.placing import MAX_REGISTER_BYTES
+
+TWO_OWNERS = "TG308"
 
 
 @dataclass(frozen=True)
@@ -57,20 +59,21 @@ class _Claim:
         return self.is_extended, str(self.layout)
 
 
-def choose_registers(spec: Spec) -> Spec:
-    """The spec with a layout for every register buffer whose layout is 'auto', and a Choice for each in ``choices``.
+@dataclass(frozen=True)
+class AskedFlows:
+    """Which flows are taken: others than an op's own for some calls, by their numbers; none delivers ``loose``."""
 
-    Raises SpecError: TG308 where two ops want different owners, TG309 where nothing says who owns a buffer, TG210 where
-    a thread would hold more than it has registers.
-    """
-    names = [b.name for b in spec.buffers if b.scope == "register" and b.is_auto and b.root == b.name]
-    if not names:
-        return spec
+    loose: frozenset[str] = frozenset()
+    others: Mapping[int, tuple[Flow, ...]] = field(default_factory=dict)
+
+
+def choose_asked(spec: Spec, names: Sequence[str], asked: AskedFlows) -> Spec:
+    """``choose_registers`` of these registers, with one choice of flows."""
     parted: dict[int, _Claim] = {}  # tiles whose owners are a copy's partition
     compared: dict[str, tuple[Candidate, ...]] = {}
-    plain, chosen = _follow(spec, parted, names)
+    plain, chosen = _follow(spec, parted, names, asked)
     while left := [name for name in names if name not in chosen]:
-        options = _list_options(plain, parted, left)
+        options = _list_options(plain, parted, left, asked)
         if not options:
             raise SpecError(tuple(_report_free(plain, name) for name in left))
         best = min(options, key=lambda o: (o.cost is None, o.cost.key if o.cost else ()))  # the first of equals
@@ -78,7 +81,7 @@ def choose_registers(spec: Spec) -> Spec:
         parted |= best.parted
         plain, chosen = best.plain, chosen | best.chosen
     _check_size(plain, chosen)
-    _check_owners(plain, chosen, parted)
+    _check_owners(plain, chosen, parted, asked)
     choices = (_explain(name, chosen[name], compared.get(name, ())) for name in names)
     return replace(plain, choices=(*spec.choices, *choices))
 
@@ -91,20 +94,41 @@ def _explain(name: str, claim: _Claim, candidates: tuple[Candidate, ...]) -> Cho
     return Choice(f"layout of {name}", str(claim.layout), candidates, why)
 
 
-def _follow(spec: Spec, parted: dict[int, _Claim], names: Sequence[str]) -> tuple[Spec, dict[str, _Claim]]:
+def _follow(
+    spec: Spec, parted: dict[int, _Claim], names: Sequence[str], asked: AskedFlows
+) -> tuple[Spec, dict[str, _Claim]]:
     """The spec with every layout that follows, and who said each."""
     chosen: dict[str, _Claim] = {}
-    while claims := _claim_buffers(spec, _list_tiles(spec), parted, [n for n in names if n not in chosen]):
+    while claims := _claim_buffers(spec, list_tiles(spec, asked), parted, [n for n in names if n not in chosen]):
         for name, claim in claims.items():
             chosen[name] = claim
             spec = pin_layout(spec, name, claim.layout)
     return spec, chosen
 
 
-def _list_tiles(spec: Spec) -> tuple[_Tile, ...]:
-    calls = enumerate(outline(spec).calls)
-    found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call, spec.threads_of(call.role))]
-    return tuple(_Tile(k, *made) for k, made in enumerate(found))
+def list_tiles(spec: Spec, asked: AskedFlows) -> tuple[_Tile, ...]:
+    """The tiles of all calls, without the sides that are delivered to what is loose."""
+    tiles: list[_Tile] = []
+    for at, call in enumerate(outline(spec).calls):
+        flows = asked.others.get(at) or OPS[call.op].flows(call, spec.threads_of(call.role))
+        for flow in flows:
+            tiles.append(_Tile(len(tiles), at, call, _loosen(call, flow, asked.loose)))
+    return tuple(tiles)
+
+
+def _loosen(call: Call, flow: Flow, loose: frozenset[str]) -> Flow:
+    free = [f for f in flow.delivered if call.regions[f].buffer.root in loose]
+    return replace(flow, sides={f: dims for f, dims in flow.sides.items() if f not in free}) if free else flow
+
+
+def list_read_apart(spec: Spec) -> tuple[tuple[int, frozenset[str]], ...]:
+    """The calls, by number, that read registers beside memory that alone covers their tile; and those registers."""
+    found = []
+    for tile in list_tiles(spec, AskedFlows()):
+        held = [name for name, _ in tile.sides()]
+        if held and _memory_of(tile) and all(_is_stretched(tile, name) for name in held):
+            found.append((tile.call_number, frozenset(tile.call.regions[name].buffer.root for name in held)))
+    return tuple(found)
 
 
 # ---------------------------------------------------------------- what follows
@@ -191,18 +215,19 @@ class _Option:
         return {name: str(claim.layout) for name, claim in self.chosen.items()}
 
 
-def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str]) -> list[_Option]:
+def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str], asked: AskedFlows) -> list[_Option]:
     """The partitions that different ops give the next registers that nobody owns yet, in the order of the text but for
     that of the first tile, which says whose they are: those that give all of the same buffers layouts. Where none of
     these can be, those that give more buffers layouts.
     """
-    nobodys = [t for t in _list_tiles(spec) if _memory_of(t) and _claim_tile(t, parted) is None]
-    first = _next_tile(_list_tiles(spec), nobodys, left)
+    tiles = list_tiles(spec, asked)
+    nobodys = [t for t in tiles if _memory_of(t) and _claim_tile(t, parted) is None]
+    first = _next_tile(tiles, nobodys, left)
     options: list[_Option] = []
     wider: list[_Option] = []
     for tile in sorted(nobodys, key=lambda t: t != first) if first else ():
         found = {tile.number: _part(_settle_for_a_look(spec), tile)}
-        option = _Option(found, *_follow(spec, parted | found, left))
+        option = _Option(found, *_follow(spec, parted | found, left, asked))
         is_of_all = not options or option.chosen.keys() == options[0].chosen.keys()
         if is_of_all and all(option.layouts != o.layouts for o in options):
             options.append(option)
@@ -210,9 +235,9 @@ def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str]) ->
             wider.append(option)
     if len(options) == 1 and not wider:
         return options
-    options = [replace(o, cost=_cost(o, parted)) for o in options]
+    options = [replace(o, cost=_cost(o, parted, asked)) for o in options]
     if all(o.cost is None for o in options):
-        costed = (replace(o, cost=_cost(o, parted)) for o in wider)
+        costed = (replace(o, cost=_cost(o, parted, asked)) for o in wider)
         options = [o for o in costed if o.cost is not None] or options
     return options
 
@@ -230,12 +255,12 @@ def _next_tile(tiles: Sequence[_Tile], nobodys: Sequence[_Tile], left: Sequence[
     return None
 
 
-def _cost(option: _Option, parted: dict[int, _Claim]) -> Cost | None:
+def _cost(option: _Option, parted: dict[int, _Claim], asked: AskedFlows) -> Cost | None:
     """Sectors, wavefronts and instructions of the ops that take an option's registers from or to memory."""
     plain, names = _settle_for_a_look(option.plain), option.chosen
     costs = []
     try:
-        _check_owners(option.plain, names, parted | option.parted)
+        _check_owners(option.plain, names, parted | option.parted, asked)
         for call, context in survey_calls(plain):
             buffers = [r.buffer for r in call.regions.values()]
             if any(b.root in names for b in buffers) and any(b.scope != "register" for b in buffers):
@@ -332,10 +357,10 @@ def _check_size(spec: Spec, chosen: dict[str, _Claim]) -> None:
             raise SpecError(Diagnostic("TG210", f"{message} {MAX_REGISTER_BYTES}", buffer.mark, hint))
 
 
-def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim]) -> None:
+def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim], asked: AskedFlows) -> None:
     """Raises TG308 for the ops in which a chosen layout and another owner of the tile differ, one for each buffer."""
     found: dict[frozenset[str], Diagnostic] = {}
-    for tile in _list_tiles(spec):
+    for tile in list_tiles(spec, asked):
         threads = spec.threads_of(tile.call.role)
         for name, region in tile.sides():
             root = region.buffer.root
@@ -344,7 +369,8 @@ def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Clai
                 continue
             for other, claim in _list_claims(tile, parted):
                 wanted = project(claim.owners, tile.flow.sides[name], region.lengths)
-                if other != name and not are_equal(own, wanted, tile.call.scope, threads):
+                is_delivered = {name, other} & set(tile.flow.delivered)
+                if other != name and not is_delivered and not are_equal(own, wanted, tile.call.scope, threads):
                     pair = frozenset({root, tile.call.regions[other].buffer.root if other else ""})
                     says = _say_layout(tile.call.regions[other].buffer, chosen) if other else claim.why
                     found.setdefault(pair, _report_two(tile, region, chosen, says))
@@ -355,7 +381,7 @@ def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Clai
 def _report_two(tile: _Tile, region: Region, chosen: dict[str, _Claim], other: str) -> Diagnostic:
     mine = _say_layout(region.buffer, chosen)
     return Diagnostic(
-        "TG308", f"this {tile.call.op} needs one owner of each element, and has two: {mine}, and {other}",
+        TWO_OWNERS, f"this {tile.call.op} needs one owner of each element, and has two: {mine}, and {other}",
         region.mark or tile.call.mark, "take one of them through shared memory, or write its layout",
     )  # fmt: skip
 

@@ -25,6 +25,7 @@ from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
 from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory
 from tilegen.spec.data import Buffer, Call, Region, operand_field
 from tilegen.spec.formulas import coordinate
+from tilegen.spec.shapes import align_shapes
 
 MakeStep = Callable[[Ref, tuple[Ref, ...], tuple[Index, ...]], Step]  # dst, sources, the integers of the place
 
@@ -59,17 +60,11 @@ def refuse_dtype(dtype: str, arch: Arch) -> str | None:
 
 
 def stretch(operand: Operand, shape: Sequence[int]) -> Operand:
-    """The operand seen over a region of this shape, right-aligned; extents of 1 and missing ones are stretched.
-
-    The shape of the operand's region must allow it.
-    """
+    """The operand seen over a region of this shape, as ``align_shapes`` has it, which must allow it."""
     kept = [d for d, is_kept in enumerate(operand.region.kept) if is_kept]
-    aligned = [STRETCHED] * (len(shape) - len(kept)) + kept[max(0, len(kept) - len(shape)) :]
-    own = [
-        d if d != STRETCHED and operand.region.lengths[d] > 1 else STRETCHED
-        for d, n in zip(aligned, shape, strict=True)
-        if n > 1
-    ]
+    aligned = align_shapes(operand.region.shape, shape)
+    assert aligned is not None
+    own = [STRETCHED if k is None else kept[k] for k, n in zip(aligned, shape, strict=True) if n > 1]
     return replace(operand, dims=tuple(own), extents=tuple(n for n in shape if n > 1))
 
 

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
 from tilegen.layouts import tile_of
@@ -16,6 +17,7 @@ from tilegen.ops.operand import Context, Operand, Refused, absolute, parts_of
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 
+Ints = NDArray[np.int64]
 _MOST_PLACES = 16  # of the loops around an op at which ownership is compared; it repeats after a few
 
 
@@ -66,6 +68,23 @@ def _check_held(context: Context, owned: Ownership, other: Operand, scope: str, 
         register = np.broadcast_to(place.get("m", np.zeros(1, np.int64)), _shape(tx, env))
         if not (np.where(held, mine, True).all() and (register == evaluate(slot, known))[held].all()):
             raise Refused(_say_apart(owned, other))
+
+
+def list_held(context: Context, owned: Ownership, scope: str) -> tuple[Ints, list[Ints]]:
+    """What threads of an instance of a scope hold: the number of each, once for each element, and its coordinates."""
+    threads = context.launch.threads
+    tx = np.arange(SCOPES[scope].size(threads))[:, None]
+    known: dict[str, Any] = {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(threads).items()}
+    number = Var(owned.step, owned.count) if owned.count > 1 else 0
+    known[owned.step] = np.arange(owned.count)[None, :]
+    for n in owned.numbers:
+        known[n.var.name] = np.maximum(evaluate(n.value, known), 0)
+    is_held = np.asarray(evaluate(owned.enter, known), bool) & np.asarray(evaluate(owned.held, known), bool)
+    shape = (len(tx), owned.count)
+    is_held = np.broadcast_to(is_held, shape)
+    at, _ = owned.element(number)
+    coordinates = [np.broadcast_to(np.asarray(evaluate(x, known)), shape)[is_held] for x in at]
+    return np.broadcast_to(tx, shape)[is_held], coordinates
 
 
 def _say_apart(owned: Ownership, other: Operand) -> str:

@@ -180,7 +180,7 @@ class Call:
     @property
     def written(self) -> tuple[Region, ...]:
         """The regions that the call writes."""
-        return tuple(self.regions[name] for name in (*self.form.updates, *self.form.writes))
+        return tuple(self.regions[n] for n in (*self.form.updates, *self.form.writes) if n in self.regions)
 
     @property
     def queue(self) -> str:

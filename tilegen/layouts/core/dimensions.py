@@ -21,7 +21,7 @@ from tilegen.layouts.core.iters import (
     spell,
     split,
 )
-from tilegen.layouts.core.rows import drop_units, fuse_neighbours, group_iters
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours, group_iters, keep_threads
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
@@ -92,18 +92,22 @@ def _separate(shard: Iters, shape: Sequence[Index]) -> tuple[int, ...]:
 def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) -> Layout:
     """The layout of the logical transpose: element y of shape[axes] lies where element x did, with y_k = x_axes[k].
 
-    Raises LayoutError when ``axes`` is no permutation or the layout does not group by ``shape``.
+    A thread axis of which the layout names one thread alone stays named. Raises LayoutError when ``axes`` is no
+    permutation or the layout does not group by ``shape``.
 
     >>> from tilegen.layouts.notation import parse
     >>> print(permute_dims(parse("S[(8, 64):(64, 1)]"), (8, 64), (1, 0)))
     S[(64, 8):(1, 64)]
+    >>> print(permute_dims(parse("S[(1, 2, 4):(1@tx, 4, 1)]"), (2, 4), (1, 0)))
+    S[(1, 4, 2):(1@tx, 1, 4)]
     """
     if sorted(axes) != list(range(len(shape))):
         raise LayoutError(f"{tuple(axes)} is not a permutation of the {len(shape)} dimensions")
     grouped, ends = group_fused(layout, shape)
     tile = tile_of(grouped)
     shard = tuple(i for a in axes for i in tile.shard[ends[a] : ends[a + 1]])
-    turned = TileLayout(shard or tile.shard, tile.replica, tile.offset)
+    shard = keep_threads(shard or tile.shard, tile_of(layout).shard)
+    turned = TileLayout(shard, tile.replica, tile.offset)
     return with_tile(grouped, turned, [shape[a] for a in axes])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, mul, sub
 from tilegen.layouts.core.iters import (
+    AXES,
     Iter,
     Iters,
     divide_exactly,
@@ -31,6 +32,19 @@ def drop_units(iters: Iters) -> Iters:
     (Iter(extent=8, stride=1, axis='m'),)
     """
     return tuple(i for i in iters if is_symbolic(i.extent) or i.extent != 1)
+
+
+def keep_threads(iters: Iters, before: Iterable[Iter]) -> Iters:
+    """The iters, with a unit in front for each thread axis that only units of ``before`` name.
+
+    Such a unit places nothing but says whose the elements are: those of thread 0 on its axis alone.
+
+    >>> [str(i) for i in keep_threads((Iter(8, 1),), (Iter(1, 1, "laneid"), Iter(8, 1)))]
+    ['1:1@laneid', '8:1']
+    """
+    named = {i.axis for i in iters}
+    lost = dict.fromkeys(i.axis for i in before if AXES[i.axis].kind == "thread" and i.axis not in named)
+    return (*(Iter(1, 1, axis) for axis in lost), *iters)
 
 
 def fuse_neighbours(iters: Iters) -> Iters:
