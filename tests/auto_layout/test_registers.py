@@ -16,7 +16,7 @@ from tests.auto_layout.test_auto import choice_of, load_plain, pin
 from tilegen.auto_layout import choose_registers
 from tilegen.auto_layout.owners import are_equal, extend, lift, owners_of, project
 from tilegen.errors import SpecError
-from tilegen.layouts import TileLayout, mma_fragment, parse
+from tilegen.layouts import TileLayout, counted_shape, mma_fragment, parse
 from tilegen.ops import OPS
 from tilegen.ops.flows import fixed
 from tilegen.ops.partition_layout import partition_layout
@@ -337,8 +337,8 @@ def test_a_column_major_array_gives_vectors_along_its_columns() -> None:
     assert choice_of(found, "p").proof.endswith("16 bytes a thread")
 
 
-def test_vectors_are_no_wider_than_leaves_a_thread_its_registers() -> None:
-    """628 is 4 times 157: of vectors of four one thread takes all, of single elements four threads share them."""
+def test_threads_share_unevenly_what_they_cannot_divide() -> None:
+    """628 is 4 times 157: 128 threads take a vector of four each, and 29 of them another."""
     buffers = {
         "X": {"scope": "global", "dtype": "float32", "shape": [628]},
         "Y": {"scope": "global", "dtype": "float32", "shape": [628]},
@@ -346,7 +346,37 @@ def test_vectors_are_no_wider_than_leaves_a_thread_its_registers() -> None:
     }
     ops = [{"copy": {"src": "X", "dst": "x"}}, {"elementwise": {"dst": "Y", "expr": "x + 1"}}]
     built = tilegen.build({"kernel": "k", "threads": 128, "buffers": buffers, "ops": ops})
-    assert str(built.spec.buffer("x").layout) == "S[(157, 4):(1, 1@tx)]"
+    assert str(built.spec.buffer("x").layout) == "S[(2, 128, 4):(4, 1@tx, 1)]"
+    assert choice_of(built.spec, "x").proof.startswith(
+        "copy partition of the copy at ops[0].copy, 16 bytes a thread, shared unevenly"
+    )
+
+
+def test_rows_that_threads_share_unevenly_are_moved_and_reduced_whole() -> None:
+    """Rows of primes, in registers from global memory to shared and back: proved, and no thread reads past an end."""
+    for rows, columns, threads in ((1, 257, 128), (3, 257, 64), (2, 781, 96), (7, 61, 32)):
+        row = f"bx*{rows} : +{rows}"
+        buffers = {
+            "X": {"scope": "global", "dtype": "bfloat16", "shape": [2 * rows, columns]},
+            "Y": {"scope": "global", "dtype": "float32", "shape": [2 * rows, columns]},
+            "s": {"scope": "shared", "dtype": "float32", "shape": [rows, columns]},
+            "x": {"scope": "register", "dtype": "float32", "shape": [rows, columns], "layout": "auto"},
+            "sum": {"scope": "register", "dtype": "float32", "shape": [rows, 1], "layout": "auto"},
+        }
+        ops = [
+            {"cast": {"src": f"X[{row}]", "dst": "x"}}, {"copy": {"src": "x", "dst": "s"}}, {"sync": "cta"},
+            {"fill": {"dst": "x", "value": 0.0}}, {"copy": {"src": "s", "dst": "x"}},
+            {"reduce": {"src": "x", "dst": "sum", "axis": 1, "op": "sum"}},
+            {"elementwise": {"dst": f"Y[{row}]", "expr": "x * sum"}},
+        ]  # fmt: skip
+        spec = {"kernel": "k", "grid": {"bx": 2}, "threads": threads, "buffers": buffers, "ops": ops}
+        built = tilegen.build(spec)
+        layout = built.spec.buffer("x").layout
+        assert counted_shape(layout, (rows, columns)) != (rows, columns)
+        again = {**buffers, "x": {**buffers["x"], "layout": str(layout)}}  # written out, it is read as it was meant
+        assert tilegen.build({**spec, "buffers": again}).spec.buffer("x").counted_shape == counted_shape(
+            layout, (rows, columns)
+        )
 
 
 def test_two_registers_that_are_stretched_over_one_tile_meet_in_its_owners() -> None:

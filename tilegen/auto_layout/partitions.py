@@ -25,8 +25,12 @@ class Partition:
     vector_bytes: int
 
 
-def partition_tile(context: Context, scope: str, flow: Flow, region: Region, dims: Dims, held_bytes: int) -> Partition:
+def partition_tile(
+    context: Context, scope: str, flow: Flow, region: Region, dims: Dims, held_bytes: int, unevenly: bool = False
+) -> Partition:
     """The partition of a flow's tile by a region of memory that covers it (``dims`` as in the flow).
+
+    ``unevenly``: as in ``partition_layout``.
 
     Vectors are the widest, up to 16 bytes, that the region's begins, edges and alignment allow for every thread, and
     with which a thread has registers for its elements of ``held_bytes``, where there are such.
@@ -37,7 +41,7 @@ def partition_tile(context: Context, scope: str, flow: Flow, region: Region, dim
     most = vector_elems(flow.lengths, max(1, VECTOR_BYTES // memory.elem_bytes), order)
     width, allowed = most, list[Partition]()
     while True:
-        layout = partition_layout(flow.lengths, memory.elem_bytes, threads, axis, width, order)
+        layout = partition_layout(flow.lengths, memory.elem_bytes, threads, axis, width, order, unevenly)
         if width == 1 or width <= _allowed(context, layout, flow, memory):
             allowed.append(Partition(layout, width * memory.elem_bytes))
             if (bound(extent_of(layout, "m")) - 1) * held_bytes <= MAX_REGISTER_BYTES:

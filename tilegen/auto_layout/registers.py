@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tilegen import layouts
 from tilegen.auto_layout.owners import Owners, are_equal, extend, lift, owners_of, owners_of_region, project
-from tilegen.auto_layout.partitions import partition_as_planned, partition_tile
+from tilegen.auto_layout.partitions import Partition, partition_as_planned, partition_tile
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.decisions import PICKED, Candidate, Choice, Cost, judge
 from tilegen.dtypes import DTYPES
@@ -163,7 +163,8 @@ def _as_root(spec: Spec, view: Buffer, layout: TileLayout) -> TileLayout | None:
     while view.name != view.root:
         if view.axes:
             inverse = tuple(view.axes.index(d) for d in range(len(view.axes)))
-            layout = layouts.permute_dims(layout, view.shape, inverse)  # type: ignore[assignment]
+            counted = layouts.counted_shape(layout, view.shape)
+            layout = layouts.permute_dims(layout, counted, inverse)  # type: ignore[assignment]
         view = spec.buffer(view.parent)
     return layout
 
@@ -200,8 +201,9 @@ def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str]) ->
     first = _next_tile(_list_tiles(spec), nobodys, left)
     options: list[_Option] = []
     wider: list[_Option] = []
-    for tile in sorted(nobodys, key=lambda t: t != first) if first else ():
-        found = {tile.number: _part(_settle_for_a_look(spec), tile)}
+    tiles = sorted(nobodys, key=lambda t: t != first) if first else ()
+    for tile, claim in ((t, c) for t in tiles for c in _part(_settle_for_a_look(spec), t)):
+        found = {tile.number: claim}
         option = _Option(found, *_follow(spec, parted | found, left))
         is_of_all = not options or option.chosen.keys() == options[0].chosen.keys()
         if is_of_all and all(option.layouts != o.layouts for o in options):
@@ -235,6 +237,7 @@ def _cost(option: _Option, parted: dict[int, _Claim]) -> Cost | None:
     plain, names = _settle_for_a_look(option.plain), option.chosen
     costs = []
     try:
+        _check_size(option.plain, names)
         _check_owners(option.plain, names, parted | option.parted)
         for call, context in survey_calls(plain):
             buffers = [r.buffer for r in call.regions.values()]
@@ -261,19 +264,32 @@ def _judge(option: _Option, best: _Option) -> str:
     return judge(option.cost, best.cost, option is best)
 
 
-def _part(plain: Spec, tile: _Tile) -> _Claim:
-    """The owners that a copy's partition gives the tile, in a spec with all layouts known."""
+def _part(plain: Spec, tile: _Tile) -> tuple[_Claim, ...]:
+    """The owners that a copy's partition gives the tile, in a spec with all layouts known.
+
+    Where threads that share the tile evenly would have more vectors each than others, both.
+    """
     call, context = survey_calls(plain)[tile.call_number]
-    memory, lengths = _memory_of(tile), tile.flow.lengths
+    memory = _memory_of(tile)
     held = [name for name, _ in tile.sides()]
     if held and all(_is_stretched(tile, name) for name in held):
-        part = partition_as_planned(context, call.scope, tile.flow, [call.regions[f] for f in _list_covering(tile)])
+        covering = [call.regions[f] for f in _list_covering(tile)]
+        parts = [partition_as_planned(context, call.scope, tile.flow, covering)]
     else:
         widest = max((DTYPES[r.buffer.dtype].bytes for f, r in tile.sides() if not _is_stretched(tile, f)), default=1)
-        part = partition_tile(context, call.scope, tile.flow, call.regions[memory], tile.flow.sides[memory], widest)
+        of_tile = context, call.scope, tile.flow, call.regions[memory], tile.flow.sides[memory], widest
+        parts = [partition_tile(*of_tile, unevenly=unevenly) for unevenly in (False, True)]
+    return tuple(_claim_part(tile, part) for part in dict.fromkeys(parts))
+
+
+def _claim_part(tile: _Tile, part: Partition) -> _Claim:
+    lengths = tile.flow.lengths
     owners = owners_of(part.layout, lengths, (0,) * len(lengths), lengths)
     assert owners is not None
-    return _Claim(owners, f"copy partition of {_at(call)}, {part.vector_bytes} bytes a thread", call.mark)
+    why = f"copy partition of {_at(tile.call)}, {part.vector_bytes} bytes a thread"
+    if layouts.counted_shape(part.layout, lengths) != lengths:
+        why += ", shared unevenly"
+    return _Claim(owners, why, tile.call.mark)
 
 
 def _is_stretched(tile: _Tile, name: str) -> bool:

@@ -13,7 +13,7 @@ from math import prod
 from tilegen import layouts
 from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, Cost, judge
-from tilegen.index import Index, Var, add, bound, mul, substitute
+from tilegen.index import Index, Var, add, bound, every, mul, substitute
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.edges import allows_run, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.holding import find_slot
@@ -22,7 +22,7 @@ from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, Refused, b
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout, vector_elems
 from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
-from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory
+from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory, when
 from tilegen.spec.data import Buffer, Call, Region, operand_field
 from tilegen.spec.formulas import coordinate
 
@@ -185,7 +185,7 @@ def _width(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
     if not loaded or loaded[-1] != len(owned.walked) - 1:
         return 1
     digit, width = owned.digits[owned.walked[-1]], 1
-    while width * 2 <= cap and digit.extent % (width * 2) == 0:
+    while width * 2 <= cap and digit.extent % (width * 2) == 0 and owned.keeps_together(width * 2):
         at, _ = owned.element(_number(owned, width * 2))
         ref = ref_at(operand, at)
         if not allows_run(operand, ref, width * 2, digit, side):
@@ -215,7 +215,7 @@ class ElementLoop:
     def __init__(self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], cap: int):
         self.context, self.call, self.owned, self.operands = context, call, owned, tuple(operands)
         self.distinct = _distinct(self.operands)
-        flat = [o.memory.space == "register" or not may_pass_end(o) for o in self.distinct]
+        flat = [o.memory.space == "register" or not (may_pass_end(o) or owned.limits) for o in self.distinct]
         self.e = context.fresh("e")
         self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.e})
         sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if o.memory.space != "register")}
@@ -255,12 +255,16 @@ class ElementLoop:
         side = self.distinct.index(loaded.operand)
         is_cut = may_cut(loaded.operand, loaded.width, self.owned.innermost)
         one = see_access(
-            loaded.width, lambda k: guard_at(loaded.operand, self._at(loaded, add(number, k))),
+            loaded.width, lambda k: self._guard(loaded, self._at(loaded, add(number, k))),
             lambda k: self.formals.see(side, ref_at(loaded.operand, self._at(loaded, add(number, k)))),
             Var(self.e, loaded.width) if is_cut else None,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
+
+    def _guard(self, loaded: _Loaded, at: Sequence[Index]) -> Index:
+        """Whether the region has the element at these coordinates, inside of the operand's array."""
+        return every(self.owned.holds(at), guard_at(loaded.operand, at))
 
     def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:
         """Everything of these operands that lies in memory, loaded."""
@@ -290,8 +294,9 @@ class ElementLoop:
         return join_number([values[d] for d in loaded.digits], loaded.extents)
 
     def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
-        """``body`` for every element of the thread."""
-        count = self.owned.count
+        """``body`` for every element that the thread has of the region."""
+        count, (at, _) = self.owned.count, self.owned.element(self.number)
+        body = when(self.owned.holds(at), *body)
         return (Repeat(Var(self.owned.step, count), count, body, True),) if count > 1 else body
 
     def wholes(self, computed: Computed) -> tuple[Index, ...]:

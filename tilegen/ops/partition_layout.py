@@ -5,7 +5,7 @@ Copies of memories walk a tile so without naming a layout; here the partition is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import gcd, prod
 
 from tilegen.index import Var
@@ -33,6 +33,7 @@ def partition_layout(
     axis: str,
     width_elems: int = 0,
     order: Sequence[int] = (),
+    unevenly: bool = False,
 ) -> TileLayout:
     """The layout over ``lengths`` that gives each of ``threads`` threads, numbered by ``axis``, whole vectors.
 
@@ -42,10 +43,14 @@ def partition_layout(
     the dimensions from the slowest in memory to the fastest, row-major if empty.
 
     Of extents that are no powers of two as many threads are taken as divide them, so that the threads of one access
-    fill whole 32-byte sectors if they can; threads beyond these own nothing. ``axis`` is "" for one thread.
+    fill whole 32-byte sectors if they can; threads beyond these own nothing. Threads that share ``unevenly`` are powers
+    of two, or all: the last step of a dimension passes its end, and the threads there idle. They do so where each then
+    has fewer vectors. ``axis`` is "" for one thread.
 
     >>> print(partition_layout((1, 4096), 2, 512, "tx"))
     S[(512, 8):(1@tx, 1)]
+    >>> print(partition_layout((1, 257), 4, 128, "tx"), partition_layout((1, 257), 4, 128, "tx", unevenly=True))
+    S[(1, 257):(1@tx, 1)] S[(3, 128):(1, 1@tx)]
     >>> print(partition_layout((64, 64), 4, 32, "laneid"))
     S[(32, 2, 16, 4):(4, 16@laneid, 1@laneid, 1)]
     >>> print(partition_layout((64, 64), 4, 32, "laneid", order=(1, 0)))
@@ -60,7 +65,7 @@ def partition_layout(
     fastest = order[::-1]
     vector = _split_vector([lengths[d] for d in fastest], width_elems)
     left = [lengths[d] // n for d, n in zip(fastest, vector, strict=True)]
-    dealt = _deal(left, threads, prod(vector) * elem_bytes)
+    dealt = _deal(left, threads, prod(vector) * elem_bytes, unevenly)
     made: dict[int, list[Iter]] = {d: [] for d in range(len(lengths))}
     thread, register = 1, 1
     for d, n in zip(fastest, vector, strict=True):
@@ -70,8 +75,8 @@ def partition_layout(
         made[d].insert(0, Iter(n, thread, axis or "m"))
         thread *= n
     for d, n, rest in zip(fastest, dealt, left, strict=True):
-        made[d].insert(0, Iter(rest // n, register))
-        register *= rest // n
+        made[d].insert(0, Iter(-(-rest // n), register))
+        register *= -(-rest // n)
     shard = tuple(i for d in range(len(lengths)) for i in made[d] if i.extent != 1)
     if axis and thread == 1:  # one thread of all owns the tile: its axis is named, so that it is known whose it is
         shard = (Iter(1, 1, axis), *shard)
@@ -110,10 +115,11 @@ def _split_vector(lengths: Sequence[int], width: int) -> list[int]:
     return taken
 
 
-def _deal(left: Sequence[int], threads: int, vector_bytes: int) -> tuple[int, ...]:
+def _deal(left: Sequence[int], threads: int, vector_bytes: int, unevenly: bool) -> tuple[int, ...]:
     """How many threads lie along each dimension, fastest first.
 
-    Best are those whose neighbours fill a sector (or the whole dimension), then the most, then the longest runs.
+    Best are those whose neighbours fill a sector (or the whole dimension), then the most, then the longest runs. Of
+    those that share unevenly, such whose neighbours fill a sector, then those with the fewest vectors each.
     """
 
     def rank(dealt: tuple[int, ...]) -> tuple[object, ...]:
@@ -121,7 +127,14 @@ def _deal(left: Sequence[int], threads: int, vector_bytes: int) -> tuple[int, ..
         is_whole = run % _SECTOR_BYTES == 0 or run == prod(left) * vector_bytes
         return is_whole, prod(dealt), dealt
 
-    return max(_divide(left, threads), key=rank)
+    def steps(dealt: tuple[int, ...]) -> int:
+        return prod(-(-n // d) for n, d in zip(left, dealt, strict=True))
+
+    even = max(_lay_threads(left, threads, _divisors), key=rank)
+    if not unevenly:
+        return even
+    uneven = max(_lay_threads(left, threads, _powers), key=lambda d: (rank(d)[0], -steps(d), d))
+    return uneven if steps(uneven) < steps(even) else even
 
 
 def _run(left: Sequence[int], dealt: Sequence[int]) -> int:
@@ -134,12 +147,23 @@ def _run(left: Sequence[int], dealt: Sequence[int]) -> int:
     return run
 
 
-def _divide(left: Sequence[int], threads: int) -> Iterator[tuple[int, ...]]:
-    """Every way to lay up to ``threads`` threads along the dimensions so that they divide them."""
+def _lay_threads(
+    left: Sequence[int], threads: int, counts: Callable[[int, int], Sequence[int]]
+) -> Iterator[tuple[int, ...]]:
+    """Every way to lay up to ``threads`` threads along the dimensions, of so many each as ``counts`` says."""
     if not left:
         yield ()
         return
-    for n in range(1, min(left[0], threads) + 1):
-        if left[0] % n == 0:
-            for rest in _divide(left[1:], threads // n):
-                yield (n, *rest)
+    for n in counts(left[0], threads):
+        for rest in _lay_threads(left[1:], threads // n, counts):
+            yield (n, *rest)
+
+
+def _divisors(extent: int, most: int) -> Sequence[int]:
+    return [n for n in range(1, min(extent, most) + 1) if extent % n == 0]
+
+
+def _powers(extent: int, most: int) -> Sequence[int]:
+    """Powers of two, and all threads that are left, below the extent; and all of it."""
+    below = {1 << k for k in range(min(extent - 1, most).bit_length())} | ({most} if most < extent else set())
+    return sorted(below | ({extent} if extent <= most else set()))

@@ -271,15 +271,24 @@ class _Reduction:
             parts = loop.new_registers("parts", acc_type, self.split.warps)
             registers.append(parts)
             steps += self._meet(acc, parts, scratch)
-        steps += loop.owned.guard(tuple(self._each(lambda k: [self._finish(acc[k], self.first_of(k))])))
+        steps += loop.owned.guard(self._each_held(lambda k: [self._finish(acc[k], self.first_of(k))]))
         return loop.formals.block(name, tuple(steps), self.context.op, tuple(registers))
 
     def _each(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
         """``body`` for each result of the thread."""
-        if self.results == 1:
-            return tuple(body(0))
-        k = Var(self.loop.owned.step, self.results)
-        return (Repeat(k, self.results, tuple(body(k)), True),)
+        k = Var(self.loop.owned.step, self.results) if self.results > 1 else 0
+        steps = tuple(body(k))
+        return (Repeat(k, self.results, steps, True),) if isinstance(k, Var) else steps
+
+    def _each_held(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
+        """``body`` for each result of the thread that the region has; lanes exchange all of theirs."""
+        owned = self.loop.owned
+
+        def guard(k: Index) -> tuple[Step, ...]:
+            at, _ = owned.element(self.first_of(k))
+            return when(owned.holds([0 if d == self.axis else x for d, x in enumerate(at)]), *body(k))
+
+        return self._each(guard)
 
     def _take_own(self, acc: Memory) -> Step:
         """The element that the loop is at, taken into its result."""
@@ -315,9 +324,9 @@ class _Reduction:
             return [*loads, Move(acc[k], parts[0]), others]
 
         yield Sync(self.call.scope)
-        yield from owned.guard(when(self.split.lowest, *self._each(leave)), stores=True)
+        yield from owned.guard(when(self.split.lowest, *self._each_held(leave)), stores=True)
         yield Sync(self.call.scope)
-        yield from owned.guard(tuple(self._each(take)))
+        yield from owned.guard(self._each_held(take))
 
     def _place(self, k: Index) -> Index:
         """The number of a result among all of the instance."""
