@@ -63,7 +63,7 @@ def test_uneven_shares_are_fewer_vectors_for_each(shape, size, count, data) -> N
     """Each element has an owner and a register of its own, vectors are whole, and no thread has more than evenly."""
     order, axis = tuple(data.draw(st.permutations(range(len(shape))))), "tx" if count > 1 else ""
     even = partition_layout(shape, size, count, axis, order=order)
-    uneven = partition_layout(shape, size, count, axis, order=order, unevenly=True)
+    uneven = partition_layout(shape, size, count, axis, order=order, sharing="unevenly")
     if uneven == even:
         return
     assert bound(extent_of(uneven, "m")) < bound(extent_of(even, "m"))

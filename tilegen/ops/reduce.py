@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import gcd, prod
 from typing import Any, Literal
 
@@ -18,25 +17,25 @@ from pydantic import Field
 
 from tilegen.arithmetic import Apply, Element, Node, type_of_element
 from tilegen.decisions import Choice
-from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
-from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_owner, stretch, stretch_all
+from tilegen.ops.computing import Computed, ElementLoop, stretch, stretch_all
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import reduced, span_shapes
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
-from tilegen.ops.pins import MostWidth
+from tilegen.ops.pins import MostWidth, SharePin
+from tilegen.ops.scratch import PART_BYTES, Scratch
+from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
-from tilegen.scopes import SCOPES, THREAD_AXES, instance_of, threads_of
+from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields
 from tilegen.spec.formulas import common_type, to_type
 
 _WARP = SCOPES["warp"].threads
 _FUNCTIONS = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
-_PART_BYTES = 16  # of the warps' results that a thread takes at once
 
 
 class ReduceFields(OpFields):
@@ -52,6 +51,7 @@ class ReduceFields(OpFields):
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     width: MostWidth = None
+    partition: SharePin = None
 
 
 def _shape_of(call: Call) -> tuple[int, ...]:
@@ -173,41 +173,6 @@ def _check_whole(digits: list[tuple[int, int, bool]], top: int) -> None:
 
 # ---------------------------------------------------------------- steps
 @dataclass(frozen=True)
-class _Scratch:
-    """Shared memory of the op, of which each instance of its scope has ``elems`` elements of its own.
-
-    Instances take chunks of 16 bytes in turn: they run apart, and an op of the same scope that needs more or less then
-    still finds each of them in its own bytes.
-    """
-
-    context: Context
-    scope: str
-    dtype: str
-    elems: int
-
-    @property
-    def chunk(self) -> int:
-        return _PART_BYTES // DTYPES[self.dtype].bytes
-
-    @cached_property
-    def instance(self) -> tuple[Index, int]:
-        return instance_of(self.scope, self.context.launch.threads)
-
-    @cached_property
-    def memory(self) -> Memory:
-        _, instances = self.instance
-        elems = self.elems if instances == 1 else -(-self.elems // self.chunk) * self.chunk * instances
-        return self.context.scratch(self.dtype, elems)
-
-    def __getitem__(self, at: Index) -> Ref:
-        instance, instances = self.instance
-        if instances == 1:
-            return self.memory[at]
-        turn = add(mul(div(at, self.chunk), instances), instance)
-        return self.memory[add(mul(turn, self.chunk), mod(at, self.chunk))]
-
-
-@dataclass(frozen=True)
 class _Reduction:
     """One function: the elements of a thread, who shares a result, and where it lies on the way."""
 
@@ -254,7 +219,7 @@ class _Reduction:
         both = Apply(self.function, (Element(0, dtype), Element(1, dtype)), self.tree.type)
         return Compute(into, both, (into, value))
 
-    def block(self, name: str, scratch: _Scratch | None) -> Block:
+    def block(self, name: str, scratch: Scratch | None) -> Block:
         loop, registers, acc_type = self.loop, list(self.loop.registers), self.tree.type
         acc = loop.new_registers("acc", acc_type, self.results)
         registers.append(acc)
@@ -304,10 +269,10 @@ class _Reduction:
         expression = self.call.expression
         return Computed(_shape_of(self.call), (), expression.wholes if expression else ())
 
-    def _meet(self, acc: Memory, parts: Memory, scratch: _Scratch) -> Iterator[Step]:
+    def _meet(self, acc: Memory, parts: Memory, scratch: Scratch) -> Iterator[Step]:
         """The first lane of each warp leaves what its warp has; all take in what the warps left, in their order."""
         owned, warps = self.loop.owned, self.split.warps
-        width = gcd(warps, _PART_BYTES // acc.elem_bytes)
+        width = gcd(warps, PART_BYTES // acc.elem_bytes)
         chunk = Var(self.context.fresh("w"), warps // width)
         at = mul(chunk, width) if warps > width else 0
 
@@ -367,23 +332,33 @@ def _plan(call: Call, context: Context) -> Planned:
     else:
         sources = stretch_all(call, context, shape, call.fields.cache)
     dst = _stretch_result(context.operand(call, "dst"), call.fields.axis, shape)
-    owner = find_owner(context, call, sources, shape)
     others = [o for o in sources if o.memory.space != "register"]
-    owned = own(context, owner, [*others, dst])
     long = [d for d, n in enumerate(shape) if n > 1]
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
-    split = _split_threads(context, call, owned, axis)
     count = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
-    scratch = _Scratch(context, call.scope, tree.type, count * split.warps) if split.warps > 1 else None
     name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in sources), dst.buffer.name])
 
-    def build(cap: int) -> Block:
-        loop = ElementLoop(context, call, owned, (dst, *sources), cap)
-        return _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
+    def split_by(owned: Ownership) -> tuple[_Split, Scratch | None]:
+        split = _split_threads(context, call, owned, axis)
+        several = split.warps > 1
+        return split, Scratch(context, call.scope, tree.type, count * split.warps) if several else None
 
-    block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
-    order = Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")
-    return Planned((block,), cost, (order, *widths), pins, (scratch.memory,) if scratch else ())
+    def prepare(share: Share) -> PreparedShare:
+        owned = own(context, share.owner, [*others, dst])
+        split, scratch = split_by(owned)
+
+        def build(cap: int) -> Block:
+            loop = ElementLoop(context, call, owned, (dst, *sources), cap)
+            return _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
+
+        return PreparedShare(share, owned, build)
+
+    best, taken = choose_share(context, call, others, list_shares(context, call, sources, shape), prepare)
+    split, scratch = split_by(best.owned)
+    order = Choice("order", _say_order(best.owned, split), (), "registers and warps ascending, lanes by xor")
+    return Planned(
+        (taken.block,), taken.cost, (order, *taken.choices), taken.pins, (scratch.memory,) if scratch else ()
+    )
 
 
 def _say_order(owned: Ownership, split: _Split) -> dict[str, Any]:
@@ -402,6 +377,6 @@ OP = Op(
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
     flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),
 )  # fmt: skip
