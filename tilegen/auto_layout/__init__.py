@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tilegen.auto_layout.choose import choose_layouts, compare_pinned
-from tilegen.auto_layout.register_flows import choose_registers
+from tilegen.auto_layout.registers import choose_registers
 
 __all__ = ["choose_layouts", "choose_registers", "compare_pinned"]

@@ -14,7 +14,7 @@ from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtyp
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import Context
-from tilegen.ops.pins import MostWidth
+from tilegen.ops.pins import MostWidth, SharePin
 from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region, operand_field
 from tilegen.spec.form import OpFields
@@ -37,6 +37,7 @@ class ElementwiseFields(OpFields):
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     width: MostWidth = None
+    partition: SharePin = None
 
 
 def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], place: str) -> tuple[str, str, str] | None:
@@ -118,7 +119,8 @@ def name_of(call: Call) -> str:
 
 OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
-    reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
+    reference=_reference, exactness=COMPUTES,
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
     flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read), call.regions["dst"].shape),
     check_dtypes=refuse_uncomputed,
 )  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import gcd, prod
 
 import numpy as np
@@ -23,13 +22,13 @@ from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.holding import list_held
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.ownership import Ownership, as_int
+from tilegen.ops.scratch import PART_BYTES, Scratch
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
-from tilegen.scopes import SCOPES, THREAD_AXES, instance_of, threads_of
+from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call
 from tilegen.spec.formulas import coordinate, to_type
 
 _WARP = SCOPES["warp"].threads
-_PART_BYTES = 16  # of the parts of a result that a thread takes at once
 INDEX = "int32"  # the type of indices on the way
 
 
@@ -105,7 +104,7 @@ def is_held_alike(context: Context, call: Call, owned: Ownership, result: Owners
     """Does each thread that holds elements hold the results that they are of, and no other thread any result?"""
     found = []
     for ownership, lost in ((owned, axis), (result, -1)):
-        threads, at = list_held(context, ownership, call.scope)
+        threads, at = list_held(context, ownership, call.scope, lost)
         left = [d for d in range(len(at)) if d != lost]
         places = [threads, *(at[d] for d in left)]
         lengths = [context.launch.threads, *(ownership.operand.lengths[d] for d in left)]
@@ -114,41 +113,6 @@ def is_held_alike(context: Context, call: Call, owned: Ownership, result: Owners
 
 
 # ---------------------------------------------------------------- steps
-@dataclass(frozen=True)
-class Scratch:
-    """Shared memory of the op, of which each instance of its scope has ``elems`` elements of its own.
-
-    Instances take chunks of 16 bytes in turn: they run apart, and an op of the same scope that needs more or less then
-    still finds each of them in its own bytes.
-    """
-
-    context: Context
-    scope: str
-    dtype: str
-    elems: int
-
-    @property
-    def chunk(self) -> int:
-        return _PART_BYTES // DTYPES[self.dtype].bytes
-
-    @cached_property
-    def instance(self) -> tuple[Index, int]:
-        return instance_of(self.scope, self.context.launch.threads)
-
-    @cached_property
-    def memory(self) -> Memory:
-        _, instances = self.instance
-        elems = self.elems if instances == 1 else -(-self.elems // self.chunk) * self.chunk * instances
-        return self.context.scratch(self.dtype, elems)
-
-    def __getitem__(self, at: Index) -> Ref:
-        instance, instances = self.instance
-        if instances == 1:
-            return self.memory[at]
-        turn = add(mul(div(at, self.chunk), instances), instance)
-        return self.memory[add(mul(turn, self.chunk), mod(at, self.chunk))]
-
-
 def pick_index(element: Node, best: Node, at: Node, extent: int) -> Node:
     """The index of an element that is the best, and ``extent`` of any other: the least of all is the first best."""
     is_best = Apply("==", (element, best), "bool")
@@ -266,7 +230,7 @@ class Reduction:
             if result.apart is not None:
                 steps += result.apart.guard(self._deliver(result, new("total", 1), parts))
             if result.apart is None or is_asked:
-                steps += owned.guard(self._each(lambda k: self._take_parts(result, acc[k], self._place(k), parts)))
+                steps += owned.guard(self._each_held(lambda k: self._take_parts(result, acc[k], self._place(k), parts)))
         return acc
 
     def _each(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
@@ -275,6 +239,16 @@ class Reduction:
             return tuple(body(0))
         k = Var(self.loop.owned.step, self.count)
         return (Repeat(k, self.count, tuple(body(k)), True),)
+
+    def _each_held(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
+        """``body`` for each result of the thread that the region has; lanes exchange all of theirs."""
+        owned = self.loop.owned
+
+        def guard(k: Index) -> tuple[Step, ...]:
+            at, _ = owned.element(self.first_of(k))
+            return when(owned.holds([0 if d == self.axis else x for d, x in enumerate(at)]), *body(k))
+
+        return self._each(guard)
 
     def _take_own(self, result: FoldResult, acc: Memory, best: Memory | None) -> Step:
         """The element that the loop is at, taken into its result."""
@@ -299,7 +273,7 @@ class Reduction:
             return [Move(result.scratch[place], acc[k])]  # type: ignore[index]
 
         yield Sync(self.call.scope)
-        yield from self.loop.owned.guard(when(self.split.lowest, *self._each(leave)), stores=True)
+        yield from self.loop.owned.guard(when(self.split.lowest, *self._each_held(leave)), stores=True)
         yield Sync(self.call.scope)
 
     @property
@@ -308,7 +282,7 @@ class Reduction:
         return self.split.parts > _WARP
 
     def _part_width(self, result: FoldResult) -> int:
-        return gcd(self.split.parts, _PART_BYTES // DTYPES[result.type].bytes)
+        return gcd(self.split.parts, PART_BYTES // DTYPES[result.type].bytes)
 
     def _take_parts(self, result: FoldResult, into: Ref, place: Index, parts: Memory) -> list[Step]:
         """What was left of the result number ``place``, taken in the order of its parts."""
@@ -336,7 +310,8 @@ class Reduction:
         own = apart.operand
         side = next(n for n, o in enumerate(self.loop.distinct) if o.memory == own.memory)
         taken = self._take_parts(result, total[0], join_number(at, own.lengths), parts)
-        body = (*taken, self._finish(result, total[0], self.loop.formals.see(side, own.memory[slot])))
+        finish = self._finish(result, total[0], self.loop.formals.see(side, own.memory[slot]))
+        body = when(apart.holds(at), *taken, finish)
         return (Repeat(k, apart.count, body, True),) if isinstance(k, Var) else body
 
     def _place(self, k: Index) -> Index:
@@ -349,7 +324,7 @@ class Reduction:
     def _finish_each(self, result: FoldResult, acc: Memory) -> tuple[Step, ...]:
         """What threads hold of the results that they took part in, written."""
         see = self.loop.see
-        return self._each(lambda k: [self._finish(result, acc[k], see(result.operand, self.first_of(k)))])
+        return self._each_held(lambda k: [self._finish(result, acc[k], see(result.operand, self.first_of(k)))])
 
     def _finish(self, result: FoldResult, value: Ref, dst: Ref) -> Step:
         own = Element(0, value.memory.dtype)

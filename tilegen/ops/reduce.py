@@ -17,14 +17,13 @@ from tilegen.arithmetic import Apply, Element, Node, Whole, type_of_element
 from tilegen.arithmetic import Literal as Number
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
-from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_owner, stretch, stretch_all
+from tilegen.ops.computing import Computed, ElementLoop, stretch, stretch_all
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import Flow, reduced, span_shapes
 from tilegen.ops.folding import (
     INDEX,
     FoldResult,
     Reduction,
-    Scratch,
     Split,
     is_held_alike,
     pick_index,
@@ -34,7 +33,9 @@ from tilegen.ops.folding import (
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand
 from tilegen.ops.ownership import Ownership, own
-from tilegen.ops.pins import MostWidth
+from tilegen.ops.pins import MostWidth, SharePin
+from tilegen.ops.scratch import Scratch
+from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
 from tilegen.plan import Block
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields
@@ -64,6 +65,7 @@ class ReduceFields(OpFields):
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     width: MostWidth = None
+    partition: SharePin = None
 
 
 def _shape_of(call: Call) -> tuple[int, ...]:
@@ -164,32 +166,43 @@ def _plan(call: Call, context: Context) -> Planned:
         sources = stretch_all(call, context, shape, call.fields.cache)
     plain = [context.operand(call, name) for name in _WRITTEN if name in call.regions]
     written = [_stretch_result(o, call.fields.axis, shape) for o in plain]
-    owner = find_owner(context, call, sources, shape)
     others = [o for o in sources if o.memory.space != "register"]
-    owned = own(context, owner, [*others, *written])
     long = [d for d, n in enumerate(shape) if n > 1]
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
-    split = split_threads(context, call, owned, axis)
-    count = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
-    results: list[FoldResult] = []
-    for k, operand in enumerate(plain):
-        apart = own(context, operand, [])
-        is_alike = is_held_alike(context, call, owned, apart, axis)
-        function, type_ = ("min", INDEX) if k else (_FUNCTIONS[call.fields.op], tree.type)
-        is_left = split.parts > 1 or not is_alike
-        scratch = Scratch(context, call.scope, type_, count * split.parts) if is_left else None
-        results.append(FoldResult(function, type_, k, k > 0, None if is_alike else apart, scratch))
     name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in (*sources, *written))])
     computed = Computed(shape, (), call.expression.wholes if call.expression else ())
 
-    def build(cap: int) -> Block:
-        loop = ElementLoop(context, call, owned, (*written, *sources), cap)
-        return Reduction(context, call, loop, split, axis, tree, computed, tuple(results)).block(name)
+    def prepare(share: Share) -> PreparedShare:
+        owned = own(context, share.owner, [*others, *written])
+        split = split_threads(context, call, owned, axis)
+        results = _list_results(call, context, owned, split, axis)
 
-    block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
-    order = Choice("order", _say_order(owned, split), (), f"registers and {split.word} ascending, lanes by xor")
+        def build(cap: int) -> Block:
+            loop = ElementLoop(context, call, owned, (*written, *sources), cap)
+            return Reduction(context, call, loop, split, axis, tree, computed, results).block(name)
+
+        return PreparedShare(share, owned, build)
+
+    best, taken = choose_share(context, call, others, list_shares(context, call, sources, shape), prepare)
+    split = split_threads(context, call, best.owned, axis)
+    order = Choice("order", _say_order(best.owned, split), (), f"registers and {split.word} ascending, lanes by xor")
+    results = _list_results(call, context, best.owned, split, axis)
     scratches = tuple(r.scratch.memory for r in results if r.scratch is not None)
-    return Planned((block,), cost, (order, *widths), pins, scratches)
+    return Planned((taken.block,), taken.cost, (order, *taken.choices), taken.pins, scratches)
+
+
+def _list_results(call: Call, context: Context, owned: Ownership, split: Split, axis: int) -> tuple[FoldResult, ...]:
+    """What the threads that own the elements so make: the result, and where it lies."""
+    count = prod(n for d, n in enumerate(_shape_of(call)) if d != call.fields.axis)
+    results = []
+    for k, operand in enumerate(context.operand(call, name) for name in _WRITTEN if name in call.regions):
+        apart = own(context, operand, [])
+        is_alike = is_held_alike(context, call, owned, apart, axis)
+        function, type_ = ("min", INDEX) if k else (_FUNCTIONS[call.fields.op], _tree(call).type)
+        is_left = split.parts > 1 or not is_alike
+        scratch = Scratch(context, call.scope, type_, count * split.parts) if is_left else None
+        results.append(FoldResult(function, type_, k, k > 0, None if is_alike else apart, scratch))
+    return tuple(results)
 
 
 def _say_order(owned: Ownership, split: Split) -> dict[str, Any]:
@@ -213,6 +226,6 @@ OP = Op(
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
     flows=lambda call, threads: _list_flows(call),
 )  # fmt: skip

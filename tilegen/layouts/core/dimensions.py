@@ -21,7 +21,7 @@ from tilegen.layouts.core.iters import (
     spell,
     split,
 )
-from tilegen.layouts.core.rows import drop_units, fuse_neighbours, group_iters, keep_threads
+from tilegen.layouts.core.rows import counted_extents, drop_units, fuse_neighbours, group_iters, keep_threads
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
@@ -76,6 +76,19 @@ def group(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ..
     shard = tuple(i for row in group_iters(tile.shard, shape) for i in row) or tile.shard
     grouped = with_tile(layout, TileLayout(shard, tile.replica, tile.offset), shape)
     return grouped, _separate(tile_of(grouped).shard, shape)
+
+
+def counted_shape(layout: Layout, shape: Sequence[Index]) -> tuple[Index, ...]:
+    """The extents that a layout counts: ``shape``, and more where threads share a dimension unevenly.
+
+    The slowest iter of such a dimension passes its end by less than a step. Raises LayoutError where the layout has
+    another size even so.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> counted_shape(parse("S[(3, 128):(1, 1@tx)]"), (1, 257)), counted_shape(parse("S[(8, 64):(64, 1)]"), (8, 64))
+    ((1, 384), (8, 64))
+    """
+    return tuple(shape) if isinstance(layout, SwizzleLayout) else counted_extents(tile_of(layout).shard, shape)
 
 
 def _separate(shard: Iters, shape: Sequence[Index]) -> tuple[int, ...]:
