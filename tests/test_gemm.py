@@ -619,3 +619,25 @@ def test_closed_forms_count_what_a_plan_reads(seed: int) -> None:
     (bm, bn, bk), (m, n, k) = recipe.tile, read_problem(call).sides
     tiles = -(-m // bm) * -(-n // bn) * -(-k // bk)
     assert sum(count_bytes(a, launch, None) for a in read) == tiles * bk * (bm + bn // recipe.cluster) * 2
+
+
+# ---------------------------------------------------------------- names
+NAMES = [
+    "a", "b", "k", "i", "g", "u", "l", "m", "n", "t", "tm", "tn", "kt", "sa", "sb", "sa_t", "sb_t", "ra", "rb", "rows",
+    "part", "s", "x", "y", "w", "f", "e", "h", "v", "q", "d2", "stage", "full", "free", "load", "out",
+]  # fmt: skip
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("variant", ["wgmma", "mma_sync", "simt", "rows"])
+@pytest.mark.parametrize("seed", range(6))
+def test_names_of_with_may_be_what_an_expansion_would_call_its_own(seed: int, variant: str) -> None:
+    """Of operands and of values, and of an array beside them."""
+    draw = random.Random(f"{seed} {variant}")
+    x, y, value, name = draw.sample(NAMES, 4)
+    dtype, n = "float32" if variant == "simt" else "float16", 1 if variant == "rows" else 64
+    more = {name: array("float32", n), "second": array("float32", 64, 1)}
+    fields = {"epilogue": f"{value} = acc + {x}; {value} * {y}", "with": {x: name, y: "second"}, "variant": variant}
+    tile = {"wgmma": [64, 64, 64], "mma_sync": [32, 32, 64], "simt": [32, 32, 32]}.get(variant)
+    built = tilegen.build(spec_of(64, n, 64, dtype, "float32", more=more, **fields, **({"tile": tile} if tile else {})))
+    assert f": {variant} " in built.spec.notes[-1]

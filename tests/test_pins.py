@@ -82,6 +82,15 @@ PINNED = [
     Pinned("cast: {scope: warp, src: H, dst: r, @}", "width", 2, 3, 4),
     Pinned("elementwise: {dst: Y, expr: X + 1.0, @}", "width", 2, 8, 4),
     Pinned("reduce: {scope: warp, src: X, dst: q, axis: 1, op: sum, @}", "width", 2, 8, 4),
+    Pinned("cast: {src: H, dst: Y, @}", "partition", "2 of Y's at once", "4 of Y", "4 of Y's at once"),
+    Pinned("elementwise: {dst: Y, expr: X + 1.0, @}", "partition", "2 of Y's at once", "8 of Y's", "4 of Y's at once"),
+    Pinned(
+        "reduce: {scope: warp, src: X, dst: q, axis: 1, op: sum, @}",
+        "partition",
+        "4 of X's at once",
+        "X",
+        "4 of X's at once",
+    ),
     Pinned("fill: {dst: s, value: 0, @}", "width", 1, 3, 4),
     Pinned("fill: {dst: s, value: 0, @}", "partition", "row-major", "s's strides", "row-major"),
     Pinned(PERMUTE + "warp_vector}", "width", 2, [4, 4], [1, 4]),
@@ -162,8 +171,12 @@ def test_a_pin_that_costs_more_is_proved_and_said() -> None:
             "'tile: [4, 4]' beside 'width: 4': gmem_smem, scalar: it has no 'tile'",
         ),
         ("elementwise: {scope: warp, dst: r, expr: r + 1.0, width: 4}", "4", "'width: 4': nothing of it is in memory"),
+        (
+            "cast: {scope: warp, src: H, dst: r, partition: row-major}", "row-major",
+            "'partition: row-major': memory: the threads that own r have its elements",
+        ),
     ],
-    ids=["of-another-variant", "of-two-variants", "of-no-memory"],
+    ids=["of-another-variant", "of-two-variants", "of-no-memory", "of-owners"],
 )  # fmt: skip
 def test_a_pin_of_what_is_not_there_is_to_be_left_out(op: str, at: str, reasons: str) -> None:
     text = SPEC.replace("OP", op)

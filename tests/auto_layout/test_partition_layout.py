@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilegen
-from tilegen.layouts import TileLayout, parse
-from tilegen.ops.partition_layout import lane_axis, partition_layout
+from tilegen.index import bound
+from tilegen.layouts import TileLayout, counted_shape, extent_of, parse
+from tilegen.ops.partition_layout import lane_axis, partition_layout, vector_elems
 
 extents = st.integers(1, 48) | st.sampled_from([64, 96, 128, 192, 1000, 1024])
 shapes = st.lists(extents, min_size=1, max_size=3).map(tuple).filter(lambda s: prod(s) <= 1 << 16)
@@ -54,6 +55,29 @@ def test_each_element_has_an_owner_and_a_register_of_its_own(shape, size, count,
     by_thread[thread, register] = memory
     vectors = by_thread.reshape(owners, -1, width)
     assert (vectors == vectors[:, :, :1] + np.arange(width)).all() and not (vectors[:, :, 0] % width).any()
+
+
+@settings(deadline=None)
+@given(shapes, sizes, threads, st.data())
+def test_uneven_shares_are_fewer_vectors_for_each(shape, size, count, data) -> None:
+    """Each element has an owner and a register of its own, vectors are whole, and no thread has more than evenly."""
+    order, axis = tuple(data.draw(st.permutations(range(len(shape))))), "tx" if count > 1 else ""
+    even = partition_layout(shape, size, count, axis, order=order)
+    uneven = partition_layout(shape, size, count, axis, order=order, sharing="unevenly")
+    if uneven == even:
+        return
+    assert bound(extent_of(uneven, "m")) < bound(extent_of(even, "m"))
+    counted = counted_shape(uneven, shape)
+    place = uneven.place(np.unravel_index(np.arange(prod(shape)), shape), counted)
+    thread, register = (np.broadcast_to(np.asarray(place.get(a, 0)), prod(shape)) for a in ("tx", "m"))
+    assert len(set(zip(thread.tolist(), register.tolist(), strict=True))) == prod(shape) and thread.max() < count
+    dims = np.unravel_index(np.arange(prod(shape)), shape)
+    memory = np.ravel_multi_index([dims[d] for d in order], [shape[d] for d in order])
+    width = vector_elems(shape, max(1, 16 // size), order)
+    at = np.lexsort((register, thread))
+    vectors = memory[at].reshape(-1, width)
+    assert (vectors == vectors[:, :1] + np.arange(width)).all() and not (vectors[:, 0] % width).any()
+    assert parse(str(uneven)) == uneven and counted_shape(parse(str(uneven)), shape) == counted
 
 
 @settings(deadline=None)

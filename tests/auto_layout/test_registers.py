@@ -16,7 +16,7 @@ from tests.auto_layout.test_auto import choice_of, load_plain, pin
 from tilegen.auto_layout import choose_registers
 from tilegen.auto_layout.owners import are_equal, extend, lift, owners_of, project
 from tilegen.errors import SpecError
-from tilegen.layouts import TileLayout, mma_fragment, parse
+from tilegen.layouts import Iter, TileLayout, counted_shape, mma_fragment, parse
 from tilegen.ops import OPS
 from tilegen.ops.flows import fixed
 from tilegen.ops.partition_layout import partition_layout
@@ -270,7 +270,7 @@ def test_views_follow_and_lead() -> None:
         + "\nturned: {view: q, axes: [1, 0]}\n"
         + ('w: {scope: register, dtype: float32, shape: [64, 32], layout: "S[(64,32):(1@tx,1)]"}')
     )
-    found = settled(views, "copy: {src: turned, dst: w}\n" + 'copy: {src: p, dst: p}\ncopy: {src: "X[bx]", dst: p}')
+    found = settled(views, "copy: {src: turned, dst: w}\n" + LOAD)
     assert texts(found)["q"] == texts(found)["turned"] == "S[(32, 64):(1, 1@tx)]"
     assert str(found.buffer("turned").layout) == "S[(64, 32):(1@tx, 1)]"
 
@@ -337,8 +337,8 @@ def test_a_column_major_array_gives_vectors_along_its_columns() -> None:
     assert choice_of(found, "p").proof.endswith("16 bytes a thread")
 
 
-def test_vectors_are_no_wider_than_leaves_a_thread_its_registers() -> None:
-    """628 is 4 times 157: of vectors of four one thread takes all, of single elements four threads share them."""
+def test_threads_share_unevenly_what_they_cannot_divide() -> None:
+    """628 is 4 times 157: 128 threads take a vector of four each, and 29 of them another."""
     buffers = {
         "X": {"scope": "global", "dtype": "float32", "shape": [628]},
         "Y": {"scope": "global", "dtype": "float32", "shape": [628]},
@@ -346,7 +346,55 @@ def test_vectors_are_no_wider_than_leaves_a_thread_its_registers() -> None:
     }
     ops = [{"copy": {"src": "X", "dst": "x"}}, {"elementwise": {"dst": "Y", "expr": "x + 1"}}]
     built = tilegen.build({"kernel": "k", "threads": 128, "buffers": buffers, "ops": ops})
-    assert str(built.spec.buffer("x").layout) == "S[(157, 4):(1, 1@tx)]"
+    assert str(built.spec.buffer("x").layout) == "S[(2, 128, 4):(4, 1@tx, 1)]"
+    assert choice_of(built.spec, "x").proof.startswith(
+        "copy partition of the copy at ops[0].copy, 16 bytes a thread, shared unevenly"
+    )
+
+
+def test_a_value_of_a_row_follows_from_the_row_that_is_loaded_after_it() -> None:
+    """By its own load one thread would own it, and the reduce would want all of them."""
+    buffers = {
+        "X": {"scope": "global", "dtype": "float32", "shape": [4, 512]},
+        "S": {"scope": "global", "dtype": "float32", "shape": [4, 1]},
+        "Y": {"scope": "global", "dtype": "float32", "shape": [4, 1]},
+        **{name: {"scope": "register", "dtype": "float32", "shape": [1, 1], "layout": "auto"} for name in ("s", "top")},
+        "x": {"scope": "register", "dtype": "float32", "shape": [1, 512], "layout": "auto"},
+    }
+    ops = [
+        {"copy": {"src": "S[bx : +1]", "dst": "s"}}, {"copy": {"src": "X[bx : +1]", "dst": "x"}},
+        {"reduce": {"src": "x", "dst": "top", "axis": 1, "op": "max"}},
+        {"elementwise": {"dst": "Y[bx : +1]", "expr": "top - s"}},
+    ]  # fmt: skip
+    built = tilegen.build({"kernel": "k", "grid": {"bx": 4}, "threads": 128, "buffers": buffers, "ops": ops})
+    assert str(built.spec.buffer("s").layout) == str(built.spec.buffer("top").layout) == "S[1:1] + R[128:1@tx]"
+
+
+def test_rows_that_threads_share_unevenly_are_moved_and_reduced_whole() -> None:
+    """Rows of primes, in registers from global memory to shared and back: proved, and no thread reads past an end."""
+    for rows, columns, threads in ((1, 257, 128), (3, 257, 64), (2, 781, 96), (7, 61, 32)):
+        row = f"bx*{rows} : +{rows}"
+        buffers = {
+            "X": {"scope": "global", "dtype": "bfloat16", "shape": [2 * rows, columns]},
+            "Y": {"scope": "global", "dtype": "float32", "shape": [2 * rows, columns]},
+            "s": {"scope": "shared", "dtype": "float32", "shape": [rows, columns]},
+            "x": {"scope": "register", "dtype": "float32", "shape": [rows, columns], "layout": "auto"},
+            "sum": {"scope": "register", "dtype": "float32", "shape": [rows, 1], "layout": "auto"},
+        }
+        ops = [
+            {"cast": {"src": f"X[{row}]", "dst": "x"}}, {"copy": {"src": "x", "dst": "s"}}, {"sync": "cta"},
+            {"fill": {"dst": "x", "value": 0.0}}, {"copy": {"src": "s", "dst": "x"}},
+            {"reduce": {"src": "x", "dst": "sum", "axis": 1, "op": "sum"}},
+            {"elementwise": {"dst": f"Y[{row}]", "expr": "x * sum"}},
+        ]  # fmt: skip
+        spec = {"kernel": "k", "grid": {"bx": 2}, "threads": threads, "buffers": buffers, "ops": ops}
+        built = tilegen.build(spec)
+        layout = built.spec.buffer("x").layout
+        assert counted_shape(layout, (rows, columns)) != (rows, columns)
+        again = {**buffers, "x": {**buffers["x"], "layout": str(layout)}}  # written out, it is read as it was meant
+        assert tilegen.build({**spec, "buffers": again}).spec.buffer("x").counted_shape == counted_shape(
+            layout, (rows, columns)
+        )
 
 
 def test_two_registers_that_are_stretched_over_one_tile_meet_in_its_owners() -> None:
@@ -362,3 +410,36 @@ def test_two_registers_that_are_stretched_over_one_tile_meet_in_its_owners() -> 
     copies = [{"copy": {"src": "B", "dst": "row"}}, {"copy": {"src": "C", "dst": "column"}}]
     added = {"elementwise": {"dst": "Y", "expr": "x + row + column", "with": {"x": "A"}}}
     tilegen.build({"kernel": "k", "threads": 96, "buffers": buffers, "ops": [*copies, added]})
+
+
+@pytest.mark.parametrize(
+    ("scope", "layout", "is_had"),
+    [
+        ("register", "S[(3, 128):(1, 1@tx)]", True),
+        ("register", "S[(4, 128):(1, 1@tx)]", False),  # the last step has nothing in it
+        ("register", "S[(2, 128):(1, 1@tx)]", False),
+        ("shared", "S[(3, 128):(128, 1)]", False),
+    ],
+)
+def test_only_registers_pass_an_end_and_by_less_than_a_step(scope: str, layout: str, is_had: bool) -> None:
+    buffers = {
+        "X": {"scope": "global", "dtype": "float32", "shape": [257]},
+        "x": {"scope": scope, "dtype": "float32", "shape": [257], "layout": layout},
+    }
+    spec = {"kernel": "k", "threads": 128, "buffers": buffers, "ops": [{"copy": {"src": "X", "dst": "x"}}]}
+    if is_had:
+        assert tilegen.load(spec).buffer("x").counted_shape == (384,)
+        return
+    with pytest.raises(SpecError) as caught:
+        tilegen.load(spec)
+    assert [d.code for d in caught.value.diagnostics] == ["TG202"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=3))
+def test_the_extents_that_a_layout_counts_are_read_off_it(dims: list[tuple[int, int, int]]) -> None:
+    """Each dimension in steps of the iters below, the last of which may not be whole; the shape alone tells them."""
+    dims = [(max(n, a * b), a, b) for n, a, b in dims]
+    iters = [(-(-n // (a * b)), a, b) for n, a, b in dims]
+    layout = TileLayout(tuple(Iter(extent, 1) for row in iters for extent in row))
+    assert counted_shape(layout, tuple(n for n, *_ in dims)) == tuple(prod(row) for row in iters)

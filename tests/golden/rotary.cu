@@ -7,15 +7,17 @@
 //
 // 1. elementwise Q[by, bx, :, 0 : +D // 2] C[bx] Q[by, bx, :, D // 2 : +D // 2] N[bx] -> R[by, bx, :, 0 : +D
 //   // 2], scope cta
-//    variant: threads; 640 sectors, 56 instructions, 256 address operations
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 8; what a copy's partition gives to one
+//    variant: threads; 416 sectors, 64 instructions, 832 address operations
+//    partition: 4 of R's at once, 4 threads side by side; the cheapest of 8
+//    vector_width: elems = 4; the widest that any operand in memory allows
+//    elements_per_thread: 8; what this partition gives to one
 //
 // 2. elementwise Q[by, bx, :, D // 2 : +D // 2] C[bx] Q[by, bx, :, 0 : +D // 2] N[bx] -> R[by, bx, :, D // 2
 //   : +D // 2], scope cta
-//    variant: threads; 640 sectors, 56 instructions, 264 address operations
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 8; what a copy's partition gives to one
+//    variant: threads; 416 sectors, 64 instructions, 848 address operations
+//    partition: 4 of R's at once, 4 threads side by side; the cheapest of 8
+//    vector_width: elems = 4; the widest that any operand in memory allows
+//    elements_per_thread: 8; what this partition gives to one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
@@ -33,28 +35,37 @@ __device__ __forceinline__ void elementwise_Q_C_N_R(int tx, int bx, int by, int 
 {
     __align__(16) bfloat16_t R_own[8];
     __align__(16) bfloat16_t Q_own[8];
-    __align__(16) float C_own[8];
+    __align__(16) float C_own[4];
     __align__(16) bfloat16_t Q_own_[8];
-    __align__(16) float N_own[8];
-    *(uint4 *)&Q_own[0] = (by < B && bx < S) ? *(const uint4 *)&Q_a[(tx >> 3) * 128 + (tx & 7) * 8] : uint4{};
+    __align__(16) float N_own[4];
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&C_own[f * 4] = (bx < S) ? *(const uint4 *)&C_c[(tx & 7) * 8 + f * 4] : uint4{};
+        *(uint2 *)&Q_own[f * 4] =
+            (by < B && bx < S)
+                ? *(const uint2 *)&Q_a[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+                    + (tx & 3) * 4] : uint2{};
     }
-    *(uint4 *)&Q_own_[0] =
-        (by < B && bx < S) ? *(const uint4 *)&Q_b[(tx >> 3) * 128 + (tx & 7) * 8 + 64] : uint4{};
+    *(uint4 *)&C_own[0] = (bx < S) ? *(const uint4 *)&C_c[((tx >> 5) & 3) * 16 + (tx & 3) * 4] : uint4{};
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&N_own[f * 4] = (bx < S) ? *(const uint4 *)&N_s[(tx & 7) * 8 + f * 4] : uint4{};
+        *(uint2 *)&Q_own_[f * 4] =
+            (by < B && bx < S)
+                ? *(const uint2 *)&Q_b[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+                    + (tx & 3) * 4 + 64] : uint2{};
     }
+    *(uint4 *)&N_own[0] = (bx < S) ? *(const uint4 *)&N_s[((tx >> 5) & 3) * 16 + (tx & 3) * 4] : uint4{};
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
         R_own[f] =
-            float_to_bfloat16(fmaf(bfloat16_to_float(Q_own[f]), C_own[f],
-                -(__fmul_rn(bfloat16_to_float(Q_own_[f]), N_own[f]))));
+            float_to_bfloat16(fmaf(bfloat16_to_float(Q_own[f]), C_own[f & 3],
+                -(__fmul_rn(bfloat16_to_float(Q_own_[f]), N_own[f & 3]))));
     }
-    if (by < B && bx < S) {
-        *(uint4 *)&R_dst[(tx >> 3) * 128 + (tx & 7) * 8] = *(const uint4 *)&R_own[0];
+    #pragma unroll
+    for (int f = 0; f < 2; ++f) {
+        if (by < B && bx < S) {
+            *(uint2 *)&R_dst[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+                + (tx & 3) * 4] = *(const uint2 *)&R_own[f * 4];
+        }
     }
 }
 
@@ -63,29 +74,37 @@ __device__ __forceinline__ void elementwise_Q_C_N_R_2(int tx, int bx, int by, in
 {
     __align__(16) bfloat16_t R_own[8];
     __align__(16) bfloat16_t Q_own[8];
-    __align__(16) float C_own[8];
+    __align__(16) float C_own[4];
     __align__(16) bfloat16_t Q_own_[8];
-    __align__(16) float N_own[8];
-    *(uint4 *)&Q_own[0] =
-        (by < B && bx < S) ? *(const uint4 *)&Q_b[(tx >> 3) * 128 + (tx & 7) * 8 + 64] : uint4{};
+    __align__(16) float N_own[4];
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&C_own[f * 4] = (bx < S) ? *(const uint4 *)&C_c[(tx & 7) * 8 + f * 4] : uint4{};
+        *(uint2 *)&Q_own[f * 4] =
+            (by < B && bx < S)
+                ? *(const uint2 *)&Q_b[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+                    + (tx & 3) * 4 + 64] : uint2{};
     }
-    *(uint4 *)&Q_own_[0] =
-        (by < B && bx < S) ? *(const uint4 *)&Q_a[(tx >> 3) * 128 + (tx & 7) * 8] : uint4{};
+    *(uint4 *)&C_own[0] = (bx < S) ? *(const uint4 *)&C_c[((tx >> 5) & 3) * 16 + (tx & 3) * 4] : uint4{};
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&N_own[f * 4] = (bx < S) ? *(const uint4 *)&N_s[(tx & 7) * 8 + f * 4] : uint4{};
+        *(uint2 *)&Q_own_[f * 4] =
+            (by < B && bx < S)
+                ? *(const uint2 *)&Q_a[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+                    + (tx & 3) * 4] : uint2{};
     }
+    *(uint4 *)&N_own[0] = (bx < S) ? *(const uint4 *)&N_s[((tx >> 5) & 3) * 16 + (tx & 3) * 4] : uint4{};
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
         R_own[f] =
-            float_to_bfloat16(fmaf(bfloat16_to_float(Q_own[f]), C_own[f],
-                __fmul_rn(bfloat16_to_float(Q_own_[f]), N_own[f])));
+            float_to_bfloat16(fmaf(bfloat16_to_float(Q_own[f]), C_own[f & 3],
+                __fmul_rn(bfloat16_to_float(Q_own_[f]), N_own[f & 3])));
     }
-    if (by < B && bx < S) {
-        *(uint4 *)&R_dst[(tx >> 3) * 128 + (tx & 7) * 8 + 64] = *(const uint4 *)&R_own[0];
+    #pragma unroll
+    for (int f = 0; f < 2; ++f) {
+        if (by < B && bx < S) {
+            *(uint2 *)&R_dst[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+                + (tx & 3) * 4 + 64] = *(const uint2 *)&R_own[f * 4];
+        }
     }
 }
 

@@ -5,8 +5,9 @@
 //
 // 1. elementwise X[bx : +1, 0 : +N] X[bx : +1, N : +N] -> Y[bx : +1], scope cta
 //    variant: threads; 768 sectors, 48 instructions, 160 address operations
+//    partition: 8 of Y's at once; the cheapest of 4
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what a copy's partition gives to one
+//    elements_per_thread: 16; what this partition gives to one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

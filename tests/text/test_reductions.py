@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import ml_dtypes  # noqa: F401 - registers bfloat16 with NumPy
@@ -12,6 +13,7 @@ import tilegen
 from text.run import compile_plans, requires_gxx
 from tilegen.dtypes import numpy_dtype
 from tilegen.pipeline import Built
+from tilegen.proofs.runs import check_run, list_runs
 
 HELD = 3
 # (dtype of the elements, dtype of dst, the function, is what dst held taken in)
@@ -97,6 +99,90 @@ def test_a_type_that_nothing_computes_with_is_named(dtype: str, held: str, accum
     assert found.mark and found.mark.keys == f"ops[{2 if accumulate else 1}].reduce.{field}"
 
 
-def test_lanes_that_exchange_are_of_whole_warps() -> None:
-    with pytest.raises(tilegen.SpecError, match="lanes exchange what is reduced, and 40 threads are no whole warps"):
-        build("float32", "float32", "sum", accumulate=False, threads=40)
+# ---------------------------------------------------------------- any number of threads, elements and owners
+@requires_gxx
+def test_threads_that_no_lanes_exchange_with_leave_their_parts() -> None:
+    """64 columns by 40, 96 and 160 threads: parts of warps and of threads, and lanes that are no whole warps."""
+    values = draw("int32")
+    builts = [build("int32", "int32", "sum", False, threads) for threads in (40, 96, 160)]
+    for built, runner in zip(builts, compile_plans([b.plan for b in builts]), strict=True):
+        got = runner.run({"X": values})["Y"]
+        assert got.tolist() == mean(values, "int32", "sum", False).tolist(), built.plan.launch.threads
+
+
+@requires_gxx
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_an_extreme_lies_at_the_first_of_equals_and_nan_loses(op: str) -> None:
+    """By 128 threads with elements apart in warps, and by 40: equals, a row of one number, NaNs, and NaNs alone."""
+    worst = -np.inf if op == "argmax" else np.inf
+    values = np.random.default_rng(3).integers(-3, 4, (4, 64)).astype(np.float32)
+    values[1] = worst
+    values[2, ::3] = np.nan
+    values[3] = np.nan
+    want = [*(getattr(np, f"nan{op}")(row) for row in values[:3]), 0]
+
+    def build_one(threads: int) -> Built:
+        own = {"scope": "register", "shape": [4, 1], "layout": "auto"}
+        return tilegen.build({
+            "kernel": "placed", "threads": threads,
+            "buffers": {
+                "X": {"scope": "global", "dtype": "float32", "shape": [4, 64]}, "v": {"dtype": "float32", **own},
+                "i": {"dtype": "int64", **own}, "I": {"scope": "global", "dtype": "int64", "shape": [4, 1]},
+            },
+            "ops": [{"reduce": {"src": "X", "dst": "v", "axis": 1, "op": op, "index": "i"}},
+                    {"copy": {"src": "i", "dst": "I"}}],
+        })  # fmt: skip
+
+    for threads in (32, 40, 128, 256):
+        (runner,) = compile_plans([build_one(threads).plan])
+        assert runner.run({"X": values})["I"].reshape(-1).tolist() == want, threads
+
+
+EXTENTS = [1, 2, 3, 5, 6, 7, 12, 31, 50, 64, 96, 100, 129]
+
+
+def draw_reduction(seed: int) -> dict[str, Any]:
+    """A reduction of any shape by any number of threads, of memory or of registers, whose result goes to memory or is
+    met by a tile of memory of another size.
+    """
+    rng = random.Random(seed)
+    threads = rng.choice([32, 40, 64, 96, 128, 160, 256, 1024])
+    is_warp = threads % 32 == 0 and rng.random() < 0.3
+    said, count, at = ({"scope": "warp"}, [threads // 32], "[warpid]") if is_warp else ({}, [], "")
+    shape, axis = [rng.choice(EXTENTS), rng.choice(EXTENTS)], rng.randint(0, 1)
+    dtype, op = rng.choice(["float32", "float64", "float16", "int32"]), rng.choice([*FUNCTIONS, "argmax", "argmin"])
+    left = [1 if d == axis else n for d, n in enumerate(shape)]
+    more = [n + 3 if d == axis else n for d, n in enumerate(shape)]
+
+    def tile(scope: str, extents: list[int]) -> dict[str, Any]:
+        is_global = scope == "global"
+        own = {"shape": count + extents} if is_global else {"shape": extents, "layout": "auto"}
+        return {"scope": scope, "dtype": dtype, **own}
+
+    buffers = {"X": tile("global", shape), "t": tile("register", left)}
+    ops: list[Any] = []
+    if rng.random() < 0.5 and 4 * shape[0] * shape[1] <= 500 * threads // (1 + is_warp * (threads // 32 - 1)):
+        buffers["x"] = tile("register", shape)
+        ops.append({"copy": {**said, "src": f"X{at}", "dst": "x"}})
+    src = "x" if ops else f"X{at}"
+    places = {"index": "i"} if op.startswith("arg") else {}
+    ops.append({"reduce": {**said, "src": src, "dst": "t", "axis": axis, "op": op, **places}})
+    if places:
+        kind = rng.choice(["int32", "int64", "uint8"])
+        buffers |= {"i": tile("register", left) | {"dtype": kind}, "I": tile("global", left) | {"dtype": kind}}
+        ops.append({"copy": {**said, "src": "i", "dst": f"I{at}"}})
+    if rng.random() < 0.5:
+        buffers["Y"] = tile("global", left)
+        ops.append({"copy": {**said, "src": "t", "dst": f"Y{at}"}})
+    else:
+        buffers |= {"O": tile("global", more), "Y": tile("global", more)}
+        ops.append({"elementwise": {**said, "dst": f"Y{at}", "expr": "o - t", "with": {"o": f"O{at}"}}})
+    return {"kernel": "reduced", "threads": threads, "buffers": buffers, "ops": ops}
+
+
+@pytest.mark.sweep(8)
+@pytest.mark.parametrize("seed", range(60))
+def test_every_reduction_finds_a_partition_and_reaches_all_owners(seed: int) -> None:
+    built = tilegen.build(draw_reduction(seed))
+    for run in list_runs(built.spec, built.plan):
+        check_run(built.spec, built.plan, run, 2)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tilegen import layouts
 from tilegen.errors import LayoutError
-from tilegen.index import Index, add, multiple
+from tilegen.index import Index, add, multiple, sub
 from tilegen.layouts import Iter, TileLayout
 from tilegen.ops.flows import Dims
 from tilegen.scopes import SCOPES, THREAD_AXES
@@ -42,6 +42,8 @@ class Owners:
 def owners_of(layout: Any, shape: Sequence[Index], begins: Sequence[Index], lengths: Sequence[int]) -> Owners | None:
     """The owners of a box of a register tensor; None where it cuts across iters or its threads are not known.
 
+    Of a dimension that threads share unevenly, iters count more than the length.
+
     >>> layout = layouts.parse("S[(4, 8, 2, 4):(2, 4@laneid, 1, 1@laneid)]")
     >>> [str(i) for i in owners_of(layout, (32, 8), (8, 0), (8, 8)).dims[0]]
     ['8:4@laneid']
@@ -49,10 +51,13 @@ def owners_of(layout: Any, shape: Sequence[Index], begins: Sequence[Index], leng
     tile = layouts.tile_of(layout)
     axes = frozenset(a for a in layout_axes(tile) if a != "m")
     try:
-        box = [(b, add(b, n)) for b, n in zip(begins, lengths, strict=True)]
-        piece = layouts.slice_layout(tile, shape, box) if prod(lengths) > 1 else TileLayout((Iter(1, 1),))
-        grouped, ends = layouts.group(piece, lengths)
-        place = tile.place(begins, shape)
+        counted = layouts.counted_shape(tile, shape)
+        ends = [add(b, n) for b, n in zip(begins, lengths, strict=True)]
+        ends = [m if e == n else e for e, n, m in zip(ends, shape, counted, strict=True)]
+        box = list(zip(begins, ends, strict=True))
+        piece = layouts.slice_layout(tile, counted, box) if prod(lengths) > 1 else TileLayout((Iter(1, 1),))
+        grouped, bounds = layouts.group(piece, [sub(e, b) for b, e in box])
+        place = tile.place(begins, counted)
     except LayoutError:
         return None
     first = [(axis, x) for axis, x in place.items() if axis != "m" and x != 0]
@@ -60,7 +65,7 @@ def owners_of(layout: Any, shape: Sequence[Index], begins: Sequence[Index], leng
     known = [(axis, x) for axis, x in first if isinstance(x, int)]
     if len(known) < len(first) or not all(isinstance(i.extent, int) and isinstance(i.stride, int) for i in rows):
         return None
-    dims = tuple(_fuse(rows[a:b]) for a, b in pairwise(ends))
+    dims = tuple(_fuse(rows[a:b]) for a, b in pairwise(bounds))
     return Owners(tuple(lengths), dims, _fuse_copies(tile.replica), tuple(sorted(known)), axes)
 
 
@@ -118,12 +123,17 @@ def project(owners: Owners, dims: Dims, lengths: Sequence[int]) -> Owners:
 def extend(owners: Owners, begins: Sequence[Index], shape: Sequence[int]) -> TileLayout | None:
     """The layout of a tensor of which a box has these owners; what lies beside the box is held in more registers.
 
-    None where the box is no whole part of the tensor.
+    None where the box is no whole part of the tensor, or is shared unevenly and not all along its dimension.
     """
     for begin, n, extent in zip(begins, owners.lengths, shape, strict=True):
         if extent % n or (n < extent and multiple(begin) % n):
             return None
     rows = [list(row) for row in owners.dims]
+    if any(
+        n < extent and prod(_int(i.extent) for i in r) > n
+        for r, n, extent in zip(rows, owners.lengths, shape, strict=True)
+    ):
+        return None
     inside = [(d, k) for d, row in enumerate(rows) for k, i in enumerate(row) if i.axis == "m"]
     register = 1
     for d, k in sorted(reversed(inside), key=lambda at: _int(rows[at[0]][at[1]].stride)):
@@ -180,10 +190,12 @@ def _keys(owners: Owners, axes: Sequence[str], limits: dict[str, int]) -> Ints:
     """What a thread's numbers on the axes must be to hold an element, as one number, shape (elements, copies)."""
     shard = tuple(i for row in owners.dims for i in row) or (Iter(1, 1),)
     tile = TileLayout(shard, (), owners.first)
-    elements, copies = np.arange(prod(owners.lengths)), np.arange(prod(_int(i.extent) for i in owners.copies))
-    place = tile.place([elements], (len(elements),))
+    counted = [prod(_int(i.extent) for i in row) for row in owners.dims]
+    elements = np.unravel_index(np.arange(prod(owners.lengths)), owners.lengths)
+    copies = np.arange(prod(_int(i.extent) for i in owners.copies))
+    place = tile.place(elements, counted)
     more = TileLayout(owners.copies or (Iter(1, 1),)).place([copies], (len(copies),))
-    key = np.zeros((len(elements), len(copies)), np.int64)
+    key = np.zeros((prod(owners.lengths), len(copies)), np.int64)
     for axis in axes:
         number = np.asarray(place.get(axis, 0)).reshape(-1, 1) + np.asarray(more.get(axis, 0)).reshape(1, -1)
         key = key * limits[axis] + number

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tilegen.dtypes import DTYPES
 from tilegen.index import bound
 from tilegen.layouts import TileLayout, extent_of
-from tilegen.ops.computing import partition_new, stretch
+from tilegen.ops.computing import stretch
 from tilegen.ops.flows import Dims, Flow
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
 from tilegen.ops.ownership import own
-from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout, vector_elems
+from tilegen.ops.partition_layout import SHARINGS, VECTOR_BYTES, Sharing, lane_axis, partition_layout, vector_elems
 from tilegen.ops.registers import widest_access
-from tilegen.spec.data import Buffer, Region
+from tilegen.ops.shares import list_partitions
+from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.placing import MAX_REGISTER_BYTES
 
 
@@ -25,19 +27,50 @@ class Partition:
     vector_bytes: int
 
 
-def partition_tile(context: Context, scope: str, flow: Flow, region: Region, dims: Dims, held_bytes: int) -> Partition:
+def partitions_of(context: Context, call: Call, flow: Flow, most_bytes: int = VECTOR_BYTES) -> tuple[Partition, ...]:
+    """The partitions of a tile that an op takes from or to memory: of each way to share it, by the first array.
+
+    Of a tile whose registers are all stretched, those that the op would make itself. ``most_bytes``: of a vector.
+    """
+    held = [f for f in flow.sides if call.regions[f].buffer.scope == "register"]
+    covering = list_covering(call, flow)
+    if held and all(is_stretched(flow, f) for f in held):
+        found = _as_planned(context, call.scope, flow, [call.regions[f] for f in covering])
+        return tuple(part for part in found if part.vector_bytes <= most_bytes)
+    sizes = (DTYPES[call.regions[f].buffer.dtype].bytes for f in held if not is_stretched(flow, f))
+    region, widest = call.regions[covering[0]], max(sizes, default=1)
+    of_tile = context, call.scope, flow, region, flow.sides[covering[0]], widest
+    return tuple(dict.fromkeys(_partition_tile(*of_tile, sharing, most_bytes) for sharing in SHARINGS))
+
+
+def is_stretched(flow: Flow, name: str) -> bool:
+    """Is an operand the same along a dimension of the tile?"""
+    return any(d is None and n > 1 for d, n in zip(flow.sides[name], flow.lengths, strict=True))
+
+
+def list_covering(call: Call, flow: Flow) -> list[str]:
+    """The operands in memory that cover the tile, what is written before what is read."""
+    fields = [f for f in flow.sides if call.regions[f].buffer.scope != "register"]
+    written = (*call.form.writes, *call.form.updates)
+    return sorted((f for f in fields if not is_stretched(flow, f)), key=lambda f: f not in written)
+
+
+def _partition_tile(
+    context: Context, scope: str, flow: Flow, region: Region, dims: Dims, held_bytes: int, sharing: Sharing,
+    most_bytes: int,
+) -> Partition:  # fmt: skip
     """The partition of a flow's tile by a region of memory that covers it (``dims`` as in the flow).
 
-    Vectors are the widest, up to 16 bytes, that the region's begins, edges and alignment allow for every thread, and
-    with which a thread has registers for its elements of ``held_bytes``, where there are such.
+    Vectors are the widest, up to so many bytes, that the region's begins, edges and alignment allow for every thread,
+    and with which a thread has registers for its elements of ``held_bytes``, where there are such.
     """
     memory = bind(region, context.memories[region.buffer.name], context.condition)
     axis, threads = lane_axis(scope, context.launch.threads)
     order = _order_in_memory(memory, dims)
-    most = vector_elems(flow.lengths, max(1, VECTOR_BYTES // memory.elem_bytes), order)
+    most = vector_elems(flow.lengths, max(1, most_bytes // memory.elem_bytes), order)
     width, allowed = most, list[Partition]()
     while True:
-        layout = partition_layout(flow.lengths, memory.elem_bytes, threads, axis, width, order)
+        layout = partition_layout(flow.lengths, memory.elem_bytes, threads, axis, width, order, sharing)
         if width == 1 or width <= _allowed(context, layout, flow, memory):
             allowed.append(Partition(layout, width * memory.elem_bytes))
             if (bound(extent_of(layout, "m")) - 1) * held_bytes <= MAX_REGISTER_BYTES:
@@ -47,10 +80,11 @@ def partition_tile(context: Context, scope: str, flow: Flow, region: Region, dim
         width //= 2
 
 
-def partition_as_planned(context: Context, scope: str, flow: Flow, covering: Sequence[Region]) -> Partition:
-    """The partition of a flow's tile that no registers cover, which the op makes itself of those regions of memory."""
+def _as_planned(context: Context, scope: str, flow: Flow, covering: Sequence[Region]) -> tuple[Partition, ...]:
     operands = [bind(r, context.memories[r.buffer.name], context.condition) for r in covering]
-    return Partition(*partition_new(context, scope, [stretch(o, flow.lengths) for o in operands], flow.lengths))
+    covered = [stretch(o, flow.lengths) for o in operands]
+    found = list_partitions(context, scope, covered, flow.lengths)
+    return tuple(Partition(part.layout, part.vector_bytes) for part in found)
 
 
 def _allowed(context: Context, layout: TileLayout, flow: Flow, memory: Operand) -> int:

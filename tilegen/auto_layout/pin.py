@@ -82,7 +82,7 @@ def _by_parents(spec: Spec, name: str) -> list[Buffer]:
 def _follow(view: Buffer, parent: Buffer) -> Buffer:
     layout = parent.layout
     if not parent.is_auto and view.axes:
-        layout = _turn(layout, parent.shape, view.axes)
+        layout = _turn(layout, parent.counted_shape, view.axes)
     return replace(view, layout=AUTO if parent.is_auto else layout, layout_text=parent.layout_text)
 
 

@@ -54,6 +54,7 @@ from tilegen.layouts.constructors import (
 from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, inverse, is_trivial, storage
 from tilegen.layouts.core.cells import Cells, find_cells
 from tilegen.layouts.core.dimensions import (
+    counted_shape,
     group,
     group_fused,
     pack,
@@ -129,6 +130,7 @@ __all__ = [
     "column_major",
     "count_outside",
     "count_registers",
+    "counted_shape",
     "covered_shape",
     "cute",
     "derive_mma",

@@ -12,7 +12,7 @@ from tilegen.ops.computing import Computed, plan_computed, refuse_dtype
 from tilegen.ops.flows import pair_up
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
-from tilegen.ops.pins import MostWidth, Pad
+from tilegen.ops.pins import MostWidth, Pad, SharePin
 from tilegen.ops.registers import plan_convert
 from tilegen.plan import CAST, Map
 from tilegen.spec.data import Call
@@ -30,6 +30,7 @@ class CastFields(OpFields):
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     width: MostWidth = None
+    partition: SharePin = None
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
@@ -77,7 +78,7 @@ OP = Op(
     exactness=CONVERTS,
     variants=(
         Variant("registers", 20, _refuse_registers, _plan),
-        Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width",)),
+        Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition")),
     ),
     flows=lambda call, threads: pair_up(call, "src", "dst"),
 )  # fmt: skip

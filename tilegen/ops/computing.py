@@ -1,7 +1,7 @@
 """Steps that compute an element from the elements of several operands, wherever these lie.
 
 The threads that own a register tensor do it: what lies in memory they load before and store after, in accesses as wide
-as their vectors. Where nothing is in registers, the partition of a copy says who owns what.
+as their vectors. Where nothing is in registers, threads share the region as costs least (``shares``).
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilegen import layouts
 from tilegen.arch import Arch
-from tilegen.decisions import Candidate, Choice, Cost, judge
-from tilegen.index import Index, Var, add, bound, mul, substitute
+from tilegen.decisions import Choice
+from tilegen.index import Index, Var, add, mul, substitute
 from tilegen.ops.digits import join_number, split_number
-from tilegen.ops.edges import allows_run, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
+from tilegen.ops.edges import Inside, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.holding import find_slot
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, Refused, bind, ref_at
+from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, ref_at
 from tilegen.ops.ownership import Ownership, own
-from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout, vector_elems
-from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
-from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory
-from tilegen.spec.data import Buffer, Call, Region, operand_field
+from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, step_number, widest_of
+from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory, when
+from tilegen.spec.data import Call, operand_field
 from tilegen.spec.formulas import coordinate
+from tilegen.spec.shapes import align_shapes
 
 MakeStep = Callable[[Ref, tuple[Ref, ...], tuple[Index, ...]], Step]  # dst, sources, the integers of the place
 
@@ -59,17 +58,11 @@ def refuse_dtype(dtype: str, arch: Arch) -> str | None:
 
 
 def stretch(operand: Operand, shape: Sequence[int]) -> Operand:
-    """The operand seen over a region of this shape, right-aligned; extents of 1 and missing ones are stretched.
-
-    The shape of the operand's region must allow it.
-    """
+    """The operand seen over a region of this shape, as ``align_shapes`` has it, which must allow it."""
     kept = [d for d, is_kept in enumerate(operand.region.kept) if is_kept]
-    aligned = [STRETCHED] * (len(shape) - len(kept)) + kept[max(0, len(kept) - len(shape)) :]
-    own = [
-        d if d != STRETCHED and operand.region.lengths[d] > 1 else STRETCHED
-        for d, n in zip(aligned, shape, strict=True)
-        if n > 1
-    ]
+    aligned = align_shapes(operand.region.shape, shape)
+    assert aligned is not None
+    own = [STRETCHED if k is None else kept[k] for k, n in zip(aligned, shape, strict=True) if n > 1]
     return replace(operand, dims=tuple(own), extents=tuple(n for n in shape if n > 1))
 
 
@@ -83,126 +76,27 @@ def stretch_all(call: Call, context: Context, shape: tuple[int, ...], cache: str
     return tuple(found)
 
 
-def find_owner(context: Context, call: Call, operands: Sequence[Operand], shape: tuple[int, ...]) -> Operand:
-    """The register tensor whose threads do the work, the first over all the region; a new one where there is none."""
-    for o in operands:
-        if o.memory.space == "register" and STRETCHED not in o.dims:
-            return o
-    covering = [o for o in operands if STRETCHED not in o.dims and o.memory.space != "register"]
-    if not covering:
-        raise Refused("no operand has an element for each of the result's")
-    memory, (layout, _) = covering[0], partition_new(context, call.scope, covering, shape)
-    buffer = Buffer(context.fresh("tile"), "register", memory.buffer.dtype, shape, layout, context.fresh("tile"))
-    region = Region(buffer, (0,) * len(shape), shape, (True,) * len(shape), memory.region.text)
-    elems = layouts.extent_of(layout, "m") or 1
-    own_memory = Memory(buffer.name, buffer.dtype, (elems,), (1,), "register")
-    return bind(region, own_memory, context.condition)
-
-
-def partition_new(
-    context: Context, scope: str, covering: Sequence[Operand], shape: tuple[int, ...]
-) -> tuple[layouts.TileLayout, int]:
-    """The layout of a new owner, and the bytes of its vectors, over a region that only operands in memory cover.
-
-    They lie as in the first of these: elements of 16 bytes of the narrowest, as many as a thread then keeps of others.
-    """
-    axis, threads = lane_axis(scope, context.launch.threads)
-    first, most = covering[0], VECTOR_BYTES // min(o.elem_bytes for o in covering)
-    order = _order_of(first, shape)
-    layout = partition_layout(shape, first.elem_bytes, threads, axis, most, order)
-    return layout, vector_elems(shape, most, order) * first.elem_bytes
-
-
-def _order_of(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The dimensions of the region from the slowest in memory to the fastest."""
-    long = [k for k, n in enumerate(shape) if n > 1]
-    strides = dict(zip(long, (_stride(operand, d) for d in operand.dims), strict=True))
-    return tuple(sorted(range(len(shape)), key=lambda k: (-strides.get(k, 1 << 62), k)))
-
-
-def _stride(operand: Operand, d: int) -> int:
-    return bound(operand.iters[d][-1][1]) - 1
-
-
 def plan_computed(context: Context, call: Call, dst: Operand, computed: Computed, make: MakeStep, name: str) -> Planned:
-    """The function that computes every element of dst, the cheapest of the widths of access that all of it allows."""
-    operands = (dst, *computed.operands)
-    owner = find_owner(context, call, operands, computed.shape)
-    others = [o for o in operands if o.memory.space != "register"]
-    owned = own(context, owner, others)
-
-    def build(cap: int) -> Block:
-        return _compute_all(ElementLoop(context, call, owned, operands, cap), computed, make, name)
-
-    block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
-    mine = Choice("elements_per_thread", owned.count, (), f"what {_say_owner(owner)} gives to one")
-    return Planned((block,), cost, (*widths, mine), pins)
-
-
-def choose_widths(
-    context: Context, owned: Ownership, others: Sequence[Operand], build: Callable[[int], Block], pinned: int | None
-) -> tuple[Block, Cost, tuple[Choice, ...], tuple[Pin, ...]]:
-    """The cheapest function of those with accesses of at most so many elements (``build(cap)``), its cost, why, and
-    the fields that say so.
-
-    ``others``: the operands in memory; where there are none, nothing is chosen. Raises NotHad where ``pinned`` is not
-    such a number.
+    """The function that computes every element of dst: the cheapest of the ways to share the work, and of the widths
+    of access that all of it allows.
     """
-    caps = _access_caps(owned, others)
-    if pinned is not None and not (others and pinned in caps):
-        if not others:
-            raise NotHad("width", "nothing of it is in memory")
-        raise NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
-    found = []
-    for cap in caps:
-        block = build(cap)
-        found.append((hear(context, pinned in (None, cap)).cost((block,)), cap, block))
-    (cost, cap, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
-    if not others:
-        return block, cost, (), ()
-    candidates = tuple(Candidate({"elems": c}, own_cost, judge(own_cost, cost, c == cap)) for own_cost, c, _ in found)
-    is_widest = cap == found[0][1]
-    why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
-    choice = Choice("vector_width", {"elems": cap}, candidates, why_pinned or why)
-    return block, cost, (choice,), (("width", cap),)
+    operands = (dst, *computed.operands)
+    others = [o for o in operands if o.memory.space != "register"]
 
+    def prepare(share: Share) -> PreparedShare:
+        owned = own(context, share.owner, others)
+        return PreparedShare(
+            share,
+            owned,
+            lambda cap: _compute_all(ElementLoop(context, call, owned, operands, cap), computed, make, name),
+        )
 
-def _say_owner(owner: Operand) -> str:
-    return owner.buffer.name if owner.buffer.mark else "a copy's partition"
-
-
-def _access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
-    """Elements that an access may have: powers of two, the widest first; 1 where nothing is in memory."""
-    if not others:
-        return [1]
-    widest = max(_width(owned, k + 1, o, VECTOR_BYTES) for k, o in enumerate(others))
-    return [1 << k for k in range(widest.bit_length() - 1, -1, -1)]
-
-
-def _width(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
-    """The widest access of an operand in memory of at most ``cap`` elements: neighbours in the order of registers."""
-    loaded = _digits_of(owned, side)
-    if not loaded or loaded[-1] != len(owned.walked) - 1:
-        return 1
-    digit, width = owned.digits[owned.walked[-1]], 1
-    while width * 2 <= cap and digit.extent % (width * 2) == 0:
-        at, _ = owned.element(_number(owned, width * 2))
-        ref = ref_at(operand, at)
-        if not allows_run(operand, ref, width * 2, digit, side):
-            break
-        width *= 2
-    return width
-
-
-def _digits_of(owned: Ownership, side: int) -> tuple[int, ...]:
-    """The walked digits that move operand number ``side``."""
-    strides = [owned.digits[k].strides[side] for k in owned.walked]
-    return tuple(n for n, stride in enumerate(strides) if not (isinstance(stride, int) and stride == 0))
-
-
-def _number(owned: Ownership, width: int) -> Index:
-    steps = owned.count // width
-    return mul(Var(owned.step, steps), width) if steps > 1 else 0
+    shares = list_shares(context, call, operands, computed.shape)
+    best, taken = choose_share(context, call, others, shares, prepare)
+    owner = best.share.owner.buffer
+    whose = owner.name if owner.mark else "this partition"
+    mine = Choice("elements_per_thread", best.owned.count, (), f"what {whose} gives to one")
+    return Planned((taken.block,), taken.cost, (*taken.choices, mine), taken.pins)
 
 
 class ElementLoop:
@@ -215,7 +109,7 @@ class ElementLoop:
     def __init__(self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], cap: int):
         self.context, self.call, self.owned, self.operands = context, call, owned, tuple(operands)
         self.distinct = _distinct(self.operands)
-        flat = [o.memory.space == "register" or not may_pass_end(o) for o in self.distinct]
+        flat = [o.memory.space == "register" or not (may_pass_end(o) or owned.limits) for o in self.distinct]
         self.e = context.fresh("e")
         self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.e})
         sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if o.memory.space != "register")}
@@ -232,12 +126,12 @@ class ElementLoop:
     @property
     def number(self) -> Index:
         """The number of an element among those of its thread, in the order of registers."""
-        return _number(self.owned, 1)
+        return step_number(self.owned, 1)
 
     def _load(self, operand: Operand, side: int, cap: int) -> _Loaded:
-        digits = _digits_of(self.owned, side)
+        digits = digits_of(self.owned, side)
         extents = tuple(self.owned.extents[k] for k in digits)
-        return _Loaded(operand, digits, extents, _width(self.owned, side, operand, cap))
+        return _Loaded(operand, digits, extents, widest_of(self.owned, side, operand, cap))
 
     def new_registers(self, name: str, dtype: str, count: int) -> Memory:
         """Registers of a thread, under a name that nothing else has in the function."""
@@ -255,12 +149,16 @@ class ElementLoop:
         side = self.distinct.index(loaded.operand)
         is_cut = may_cut(loaded.operand, loaded.width, self.owned.innermost)
         one = see_access(
-            loaded.width, lambda k: guard_at(loaded.operand, self._at(loaded, add(number, k))),
+            loaded.width, lambda k: self._guard(loaded, self._at(loaded, add(number, k))),
             lambda k: self.formals.see(side, ref_at(loaded.operand, self._at(loaded, add(number, k)))),
             Var(self.e, loaded.width) if is_cut else None, loaded.operand.pad,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
+
+    def _guard(self, loaded: _Loaded, at: Sequence[Index]) -> Inside:
+        """Whether the region has the element at these coordinates, inside of the operand's array."""
+        return guard_at(loaded.operand, at).until(self.owned.holds(at))
 
     def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:
         """Everything of these operands that lies in memory, loaded."""
@@ -290,8 +188,9 @@ class ElementLoop:
         return join_number([values[d] for d in loaded.digits], loaded.extents)
 
     def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
-        """``body`` for every element of the thread."""
-        count = self.owned.count
+        """``body`` for every element that the thread has of the region."""
+        count, (at, _) = self.owned.count, self.owned.element(self.number)
+        body = when(self.owned.holds(at), *body)
         return (Repeat(Var(self.owned.step, count), count, body, True),) if count > 1 else body
 
     def wholes(self, computed: Computed) -> tuple[Index, ...]:

@@ -31,6 +31,10 @@ class Inside:
     def both(self) -> Index:
         return every(self.after, self.before)
 
+    def until(self, holds: Index) -> Inside:
+        """The same, and before another end: ``holds`` may cease to, from one element of an access to the next."""
+        return Inside(self.after, every(holds, self.before))
+
     def to(self, last: Inside) -> Index:
         """That all elements are inside from this one to the ``last`` of an access."""
         return every(self.after, last.before)

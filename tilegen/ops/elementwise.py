@@ -8,17 +8,18 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Node
+from tilegen.arithmetic import Element, Node
 from tilegen.index import Index
 from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import Context
-from tilegen.ops.pins import MostWidth, Pad
+from tilegen.ops.pins import MostWidth, Pad, SharePin
 from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region, operand_field
 from tilegen.spec.form import OpFields
 from tilegen.spec.formulas import coordinate
+from tilegen.spec.shapes import ELSEWHERE, align_shapes, is_same_place
 
 
 class ElementwiseFields(OpFields):
@@ -37,16 +38,15 @@ class ElementwiseFields(OpFields):
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     width: MostWidth = None
+    partition: SharePin = None
 
 
 def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], place: str) -> tuple[str, str, str] | None:
     """What is wrong with operands that are to be stretched over a shape, or None."""
     for name, region in operands.items():
-        own = region.shape
-        extra, rest = own[: max(0, len(own) - len(shape))], own[max(0, len(own) - len(shape)) :]
-        fits = all(n in (1, m) for n, m in zip(rest[::-1], shape[::-1], strict=False))
-        if not fits or any(n != 1 for n in extra):
-            message = f"'{name}' has the shape {list(own)}, which does not stretch over the result's {list(shape)}"
+        if align_shapes(region.shape, shape) is None:
+            own = list(region.shape)
+            message = f"'{name}' has the shape {own}, which does not stretch over the result's {list(shape)}"
             return message, place, "shapes are compared from the right, extents of 1 stretch"
     return None
 
@@ -54,6 +54,9 @@ def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], plac
 def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> tuple[str, str, str] | None:
     if expression is None:
         return None
+    read = list(expression.operands.values())
+    if isinstance(expression.tree, Element) and is_same_place(read[0], regions["dst"]):
+        return f"this elementwise writes '{regions['dst'].text}' onto itself, which changes nothing", "expr", ELSEWHERE
     return check_broadcast(regions["dst"].shape, expression.operands, "expr")
 
 
@@ -74,9 +77,9 @@ def evaluate_call(
     rank, elements = len(shape), []
     for name, region in expression.operands.items():
         own = values[operand_field(name)]
-        spare = len(region.shape) - rank
-        shown = (*own.shape[:1], *[1] * max(0, -spare), *region.shape[max(0, spare) :])
-        elements.append(own.reshape(shown))
+        aligned = align_shapes(region.shape, shape)
+        assert aligned is not None
+        elements.append(own.reshape(-1, *(1 if d is None else region.shape[d] for d in aligned)))
     axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
     coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
     wholes = [here.whole(x, coordinates, rank) for x in expression.wholes]
@@ -118,7 +121,7 @@ def name_of(call: Call) -> str:
 OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), edge="edge", pad="pad", expression="expr", named="with",
     check=_check, reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
-    flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read)),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
+    flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read), call.regions["dst"].shape),
     check_dtypes=refuse_uncomputed,
 )  # fmt: skip

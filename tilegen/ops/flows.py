@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tilegen.layouts import TileLayout
 from tilegen.spec.data import Call, Region
+from tilegen.spec.shapes import align_shapes
 
 Dims = tuple[int | None, ...]
 
@@ -22,13 +23,15 @@ class Flow:
 
     ``sides``: for each field, the dimension of its buffer that is dimension d of the tile, or None where it is
     stretched along d (or d has one element). ``layout``: the owners over ``lengths`` that an instruction asks for, and
-    ``atom`` its name; None and "" where they are free.
+    ``atom`` its name; None and "" where they are free. ``delivered``: fields that the op also brings to other owners
+    than those of the tile, at a cost.
     """
 
     lengths: tuple[int, ...]
     sides: Mapping[str, Dims] = field(hash=False)
     layout: TileLayout | None = None
     atom: str = ""
+    delivered: tuple[str, ...] = ()
 
 
 Flows = Callable[[Call, int], tuple[Flow, ...]]  # of a call in a CTA of so many threads
@@ -46,15 +49,11 @@ def pair_up(call: Call, *fields: str) -> tuple[Flow, ...]:
     return (Flow(shapes[0], dict(zip(fields, dims, strict=True))),) if len(set(shapes)) == 1 else ()
 
 
-def broadcast(call: Call, fields: Sequence[str]) -> tuple[Flow, ...]:
-    """Operands over their common shape, right-aligned, extents of 1 stretched: elementwise. None if shapes differ."""
-    regions = [call.regions[f] for f in fields]
-    lengths = span_shapes(regions)
-    aligned = (zip(reversed(r.shape), reversed(lengths), strict=False) for r in regions)
-    if any(n not in (1, most) for pairs in aligned for n, most in pairs):
-        return ()
-    sides = {f: _align(r, len(lengths)) for f, r in zip(fields, regions, strict=True)}
-    return (Flow(lengths, sides),) if sides else ()
+def broadcast(call: Call, fields: Sequence[str], shape: tuple[int, ...]) -> tuple[Flow, ...]:
+    """Operands stretched over a shape, as ``align_shapes`` has it. None if one does not fit."""
+    sides = {f: _align(call.regions[f], shape) for f in fields}
+    known = {f: dims for f, dims in sides.items() if dims is not None}
+    return (Flow(shape, known),) if len(known) == len(sides) > 0 else ()
 
 
 def span_shapes(regions: Sequence[Region]) -> tuple[int, ...]:
@@ -64,29 +63,37 @@ def span_shapes(regions: Sequence[Region]) -> tuple[int, ...]:
     return tuple(max(extents) for extents in zip(*padded, strict=True))
 
 
-def _align(region: Region, rank: int) -> Dims:
-    """The dimensions of a region that are kept, right-aligned, those of one element left out."""
-    kept = [d if region.lengths[d] > 1 else None for d, is_kept in enumerate(region.kept) if is_kept]
-    return (*(None,) * (rank - len(kept)), *kept)
+def _align(region: Region, shape: Sequence[int]) -> Dims | None:
+    """The dimensions of a region's buffer that lie on those of a shape; None where they do not fit."""
+    kept = [d for d, is_kept in enumerate(region.kept) if is_kept]
+    aligned = align_shapes(region.shape, shape)
+    return None if aligned is None else tuple(None if k is None else kept[k] for k in aligned)
 
 
-def reduced(call: Call, sources: Sequence[str], dst: str, axis: int) -> tuple[Flow, ...]:
-    """Operands over their common shape, and ``dst``, which is that without ``axis``, there with an extent of 1 or not.
+def reduced(call: Call, sources: Sequence[str], written: Sequence[str], axis: int) -> tuple[Flow, ...]:
+    """Operands over their common shape, and what is written, which is that without ``axis``, there with an extent of 1
+    or not.
 
-    The threads along the axis hold copies of the result. None if shapes differ.
+    The threads along the axis hold copies of a result; other owners get it through shared memory. None if shapes
+    differ.
     """
-    region = call.regions[dst]
-    for flow in broadcast(call, sources):
-        left = [d for d in range(len(flow.lengths)) if d != axis % len(flow.lengths) and flow.lengths[d] > 1]
-        own = [d for d, n in enumerate(region.lengths) if n > 1]
-        if [flow.lengths[d] for d in left] != [region.lengths[d] for d in own]:
-            return ()
-        of_tile = dict(zip(left, own, strict=True))
-        return (Flow(flow.lengths, {**flow.sides, dst: tuple(of_tile.get(d) for d in range(len(flow.lengths)))}),)
+    for flow in broadcast(call, sources, span_shapes([call.regions[f] for f in sources])):
+        sides, rank = dict(flow.sides), len(flow.lengths)
+        left = [d for d in range(rank) if d != axis % rank and flow.lengths[d] > 1]
+        for name in written:
+            lengths = call.regions[name].lengths
+            own = [d for d, n in enumerate(lengths) if n > 1]
+            if [flow.lengths[d] for d in left] != [lengths[d] for d in own]:
+                return ()
+            of_tile = dict(zip(left, own, strict=True))
+            sides[name] = tuple(of_tile.get(d) for d in range(rank))
+        return (Flow(flow.lengths, sides, delivered=tuple(written)),)
     return ()
 
 
 def fixed(call: Call, name: str, layout: TileLayout, atom: str) -> Flow:
     """One operand whose owners an instruction fixes: ``layout`` over the region's dimensions that are kept."""
     region = call.regions[name]
-    return Flow(region.shape, {name: _align(region, len(region.shape))}, layout, atom)
+    dims = _align(region, region.shape)
+    assert dims is not None
+    return Flow(region.shape, {name: dims}, layout, atom)

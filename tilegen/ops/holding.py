@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
 from tilegen.layouts import tile_of
@@ -16,6 +17,7 @@ from tilegen.ops.operand import Context, Operand, Refused, absolute, parts_of
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 
+Ints = NDArray[np.int64]
 _MOST_PLACES = 16  # of the loops around an op at which ownership is compared; it repeats after a few
 
 
@@ -24,8 +26,9 @@ def find_slot(context: Context, owned: Ownership, other: Operand, scope: str, nu
 
     Raises Refused where a thread does not hold the elements of ``other`` that it needs beside its own.
     """
-    joined = join([parts_of(o) for o in (owned.operand, other)], owned.operand.lengths)
-    place = other.buffer.layout.place(other.region.begins, other.buffer.shape)
+    lengths = owned.operand.counted_lengths
+    joined = join([parts_of(o, lengths) for o in (owned.operand, other)], lengths)
+    place = other.buffer.layout.place(other.region.begins, other.buffer.counted_shape)
     slot: Index = place.get("m", 0)
     at, _ = owned.element(number)
     for digit in joined:
@@ -34,7 +37,7 @@ def find_slot(context: Context, owned: Ownership, other: Operand, scope: str, nu
             raise Refused(f"the region {other.region.text} cuts across the iters of {other.buffer.name}'s layout")
         if digit.axes[1] == "m" and stride != 0:
             (d, weight, extent), *_ = digit.places
-            slot = add(slot, mul(_digit_of(at[d], weight, extent, owned.operand.lengths[d]), stride))
+            slot = add(slot, mul(_digit_of(at[d], weight, extent, lengths[d]), stride))
     if any(v.name in THREAD_AXES or v.name in owned.names - {owned.step} for v in _variables(slot)):
         raise Refused(_say_apart(owned, other))
     _check_held(context, owned, other, scope, number, slot)
@@ -58,14 +61,38 @@ def _check_held(context: Context, owned: Ownership, other: Operand, scope: str, 
             known[n.var.name] = np.maximum(evaluate(n.value, known), 0)
         held = np.asarray(evaluate(owned.enter, known), bool) & np.asarray(evaluate(owned.held, known), bool)
         at, _ = owned.element(number)
+        held = held & np.asarray(evaluate(owned.holds(at), known), bool)
         coordinates = [np.broadcast_to(evaluate(x, known), _shape(tx, env)) for x in absolute(other, at)]
-        place = other.buffer.layout.place(coordinates, other.buffer.shape)
+        place = other.buffer.layout.place(coordinates, other.buffer.counted_shape)
         owner = sum((np.asarray(v) * THREAD_AXES[a].unit for a, v in place.items() if a != "m"), np.zeros(1, np.int64))
         held = np.broadcast_to(held, _shape(tx, env))
         mine = np.isin(tx - owner, _copies(other)) if _has_threads(other) else np.True_
         register = np.broadcast_to(place.get("m", np.zeros(1, np.int64)), _shape(tx, env))
         if not (np.where(held, mine, True).all() and (register == evaluate(slot, known))[held].all()):
             raise Refused(_say_apart(owned, other))
+
+
+def list_held(context: Context, owned: Ownership, scope: str, lost: int = -1) -> tuple[Ints, list[Ints]]:
+    """What threads of an instance of a scope hold: the number of each, once for each element, and its coordinates.
+
+    Along the dimension ``lost``, threads count that pass its end too: what is reduced along it is theirs as well.
+    """
+    threads = context.launch.threads
+    tx = np.arange(SCOPES[scope].size(threads))[:, None]
+    known: dict[str, Any] = {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(threads).items()}
+    number = Var(owned.step, owned.count) if owned.count > 1 else 0
+    known[owned.step] = np.arange(owned.count)[None, :]
+    for n in owned.numbers:
+        known[n.var.name] = np.maximum(evaluate(n.value, known), 0)
+    is_held = np.asarray(evaluate(owned.enter, known), bool) & np.asarray(evaluate(owned.held, known), bool)
+    shape = (len(tx), owned.count)
+    at, _ = owned.element(number)
+    is_held = is_held & np.asarray(
+        evaluate(owned.holds([0 if d == lost else x for d, x in enumerate(at)]), known), bool
+    )
+    is_held = np.broadcast_to(is_held, shape)
+    coordinates = [np.broadcast_to(np.asarray(evaluate(x, known)), shape)[is_held] for x in at]
+    return np.broadcast_to(tx, shape)[is_held], coordinates
 
 
 def _say_apart(owned: Ownership, other: Operand) -> str:

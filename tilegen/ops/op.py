@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilegen.arithmetic import Domain
 from tilegen.decisions import Choice, Cost
 from tilegen.index import Index, evaluate, variables
-from tilegen.ops.flows import Flows, no_flows
+from tilegen.ops.flows import Flow, Flows, no_flows
 from tilegen.ops.operand import Context
 from tilegen.plan import Instruction, Memory, Step
 from tilegen.spec.data import Buffer, Call, Region, Spec, WholeCall
@@ -109,8 +109,9 @@ class Op(OpForm):
     converts. ``instructions`` are rows that it brings along beside those of
     ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what it reads, for ops
     that only rearrange; None for others. ``flows(call, threads)``: the tiles whose owners its
-    operands share. ``factors(call, values, here)``: all that such a call does, where that is to put a product on top of
-    its one updated operand, of ``values`` without it; else None. Many products are then made as one.
+    operands share; ``other_flows(call, threads)``: what these may be instead, the best first. ``factors(call, values,
+    here)``: all that such a call does, where that is to put a product on top of its one updated operand, of ``values``
+    without it; else None. Many products are then made as one.
     """
 
     reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)
@@ -119,6 +120,7 @@ class Op(OpForm):
     instructions: tuple[Instruction, ...] = ()
     axes: Callable[[Call], tuple[int, ...] | None] = lambda call: None
     flows: Flows = no_flows
+    other_flows: Callable[[Call, int], tuple[tuple[Flow, ...], ...]] = lambda call, threads: ()
     factors: Callable[[Call, Mapping[str, Array], Here], Factors | None] = lambda call, values, here: None
     rounds: Callable[[Call], bool] = lambda call: False
 

@@ -22,6 +22,7 @@ from tilegen.index import (
     least,
     maximum,
     mul,
+    sub,
     substitute,
     terms,
     total,
@@ -158,6 +159,18 @@ class Operand:
         return self.extents or tuple(self.region.lengths[d] for d in self.dims)
 
     @property
+    def counted_lengths(self) -> tuple[int, ...]:
+        """``lengths`` as the layout counts them: more where threads share the end of a dimension unevenly."""
+        if self.buffer.counted_shape == self.buffer.shape:
+            return self.lengths
+        return tuple(n if d == STRETCHED else self._count(d) for d, n in zip(self.dims, self.lengths, strict=True))
+
+    def _count(self, d: int) -> int:
+        begin, n = self.region.begins[d], self.region.lengths[d]
+        is_last = add(begin, n) == self.buffer.shape[d] and isinstance(begin, int)
+        return int(sub(self.buffer.counted_shape[d], begin)) if is_last else n  # type: ignore[arg-type]
+
+    @property
     def elem_bytes(self) -> int:
         return DTYPES[self.buffer.dtype].bytes
 
@@ -179,11 +192,11 @@ def bind(
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     """The iters of each dimension of a buffer's layout, outermost first; an empty dimension has one of stride 0."""
-    tile = layouts.tile_of(buffer.layout)
+    tile, extents = layouts.tile_of(buffer.layout), buffer.counted_shape
     shard: list[Iter] = [(i.extent, i.stride, i.axis) for i in tile.shard]
-    if len(shard) == len(buffer.shape) and all(i[0] == n for i, n in zip(shard, buffer.shape, strict=True)):
+    if len(shard) == len(extents) and all(i[0] == n for i, n in zip(shard, extents, strict=True)):
         return tuple((i,) for i in shard)
-    grouped, separators = layouts.group_fused(tile, buffer.shape)
+    grouped, separators = layouts.group_fused(tile, extents)
     assert isinstance(grouped, layouts.TileLayout)
     shard = [(i.extent, i.stride, i.axis) for i in grouped.shard]
     return tuple(_fuse_iters(shard[a:b]) or ((1, 0, "m"),) for a, b in pairwise(separators))
@@ -200,12 +213,15 @@ def _fuse_iters(iters: Sequence[Iter]) -> tuple[Iter, ...]:
     return tuple(out)
 
 
-def parts_of(operand: Operand) -> tuple[tuple[DigitPart, ...], ...]:
-    """Each dimension of the region (longer than 1) as parts, for ``digits.join``."""
-    r = operand.region
+def parts_of(operand: Operand, lengths: Sequence[int] = ()) -> tuple[tuple[DigitPart, ...], ...]:
+    """Each dimension of the region (longer than 1) as parts, for ``digits.join``.
+
+    ``lengths``: as another operand over the region counts it, which may pass its end.
+    """
+    begins = operand.region.begins
     return tuple(
-        split_dimension(r.begins[d], r.lengths[d], operand.iters[d]) if d != STRETCHED else (DigitPart(1, n, 0),)
-        for d, n in zip(operand.dims, operand.lengths, strict=True)
+        split_dimension(begins[d], n, operand.iters[d]) if d != STRETCHED else (DigitPart(1, n, 0),)
+        for d, n in zip(operand.dims, lengths or operand.lengths, strict=True)
     )
 
 
@@ -245,7 +261,7 @@ def _split(x: Index, iters: Sequence[Iter]) -> tuple[Index, ...]:
 
 def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
     """The element offset on axis m that the buffer's layout gives to absolute coordinates."""
-    return buffer.layout.place(at, buffer.shape).get("m", 0)  # type: ignore[no-any-return]
+    return buffer.layout.place(at, buffer.counted_shape).get("m", 0)  # type: ignore[no-any-return]
 
 
 # ---------------------------------------------------------------- memories behind buffers

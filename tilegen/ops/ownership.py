@@ -24,7 +24,8 @@ class Ownership:
     """The region's digits, outermost first; ``values`` are None for those walked in registers (``walked``, in order).
 
     A thread that passes ``enter`` may number itself (``numbers``); ``held``: it then owns elements; ``first``: it holds
-    copy 0 of them. ``base``: the register of element 0. ``step`` names the loop over registers.
+    copy 0 of them. ``base``: the register of element 0. ``step`` names the loop over registers. ``limits``: the lengths
+    of dimensions (by their place in ``dims``) whose end the digits pass, because threads share them unevenly.
     """
 
     operand: Operand
@@ -37,6 +38,7 @@ class Ownership:
     held: Index
     first: Index
     step: str
+    limits: tuple[tuple[int, int], ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -65,6 +67,16 @@ class Ownership:
             return Digit(((0, 1, 1),), 1, (1,) * sides, ("m",) * sides)
         return self.digits[self.walked[-1]]
 
+    def holds(self, at: Sequence[Index]) -> Index:
+        """Whether the region has an element at these coordinates, of those that digits count."""
+        return every(*(less(at[d], n) for d, n in self.limits))
+
+    def keeps_together(self, elems: int) -> bool:
+        """Are ``elems`` neighbours in register order, from a multiple of them on, all in the region or all beyond?"""
+        places = self.innermost.places
+        limits = [n for d, n in self.limits if d in {place[0] for place in places}]
+        return not limits or (places[-1][2] % elems == 0 and all(n % elems == 0 for n in limits))
+
     def element(self, number: Index) -> tuple[tuple[Index, ...], Index]:
         """(coordinates in the region, register) of the thread's element ``number`` in register order."""
         walked = split_number(number, self.extents)
@@ -79,11 +91,14 @@ class Ownership:
 def own(context: Context, register: Operand, others: Sequence[Operand]) -> Ownership:
     """Invert a register operand's layout, its digits lined up with the other operands'. Raises Refused."""
     guarded = frozenset().union(*(guarded_dims(o) for o in others)) if others else frozenset()
-    joined = join([parts_of(o) for o in (register, *others)], register.lengths)
+    lengths = register.counted_lengths
+    joined = join([parts_of(o, lengths) for o in (register, *others)], lengths)
+    limits = tuple((d, n) for d, (n, counted) in enumerate(zip(register.lengths, lengths, strict=True)) if n < counted)
+    guarded |= {d for d, _ in limits} if others else set()
     digits = min(fuse(joined, guarded), fuse(sorted(joined, key=_register_order), guarded), key=len)
     if any(d.strides[0] is None for d in digits):
         raise Refused(f"the region {register.region.text} cuts across the iters of {register.buffer.name}'s layout")
-    place = register.buffer.layout.place(register.region.begins, register.buffer.shape)
+    place = register.buffer.layout.place(register.region.begins, register.buffer.counted_shape)
     values: list[Index | None] = [None] * len(digits)
     enter: list[Index] = []
     numbers: list[Let] = []
@@ -109,7 +124,7 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
     held = every(*conditions)
     return Ownership(
         register, digits, tuple(values), tuple(walked), place.get("m", 0), every(*enter), tuple(numbers), held,
-        every(held, *first), context.fresh("f"),
+        every(held, *first), context.fresh("f"), limits,
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BeforeValidator, Field
 
 from tilegen.arithmetic.constants import INFINITIES, read_infinity
-from tilegen.decisions import Cost, compare_costs
+from tilegen.decisions import Cost, Key, compare_costs
 from tilegen.ops.operand import Context, Refused
 from tilegen.spec.pinning import spell
 
@@ -38,6 +38,10 @@ MostWidth = Annotated[
 Partition = Annotated[
     str | None,
     Field(description="the order in which threads take the elements, as explain names it: row-major, or A's strides"),
+]
+SharePin = Annotated[
+    str | None,
+    Field(description="how threads share what lies in memory alone, as explain names it: 8 of Y's at once"),
 ]
 
 
@@ -90,7 +94,10 @@ def hear(context: Context, is_had: bool) -> Context:
     return context if is_had else replace(context, heard=[])
 
 
-def pick(found: Sequence[Found], has: Callable[[Found], bool], cost: Callable[[Found], Cost]) -> tuple[Found, str]:
+def pick(
+    found: Sequence[Found], has: Callable[[Found], bool], cost: Callable[[Found], Cost],
+    key: Key = lambda cost: cost.key,
+) -> tuple[Found, str]:  # fmt: skip
     """The cheapest of the candidates that have what is pinned; and why it is that one, "" where it is so anyway.
 
     At least one must have it. The words are the same whichever of its fields are pinned, and so is what is built of a
@@ -101,8 +108,8 @@ def pick(found: Sequence[Found], has: Callable[[Found], bool], cost: Callable[[F
     >>> pick(["aa", "b"], lambda text: len(text) == 1, lambda text: Cost(instructions=3 - len(text)))
     ('b', 'beside a pin, at 2 instructions against 1')
     """
-    cheapest = min(found, key=lambda f: cost(f).key)
-    best = min((f for f in found if has(f)), key=lambda f: cost(f).key)
+    cheapest = min(found, key=lambda f: key(cost(f)))
+    best = min((f for f in found if has(f)), key=lambda f: key(cost(f)))
     if best is cheapest:
         return best, ""
     return best, f"beside a pin, at {compare_costs(cost(best), cost(cheapest)) or 'the same cost'}"

@@ -1,42 +1,50 @@
-"""reduce: the sum, maximum, minimum or product along one dimension, which stays as an extent of 1.
+"""reduce: the sum, maximum, minimum or product along one dimension, which stays as an extent of 1, or where it lies.
 
-A thread takes its own elements in the order of its registers; then lanes 1, 2, 4, 8 and 16 apart exchange what they
-have; then the results of the warps are taken in ascending order, through shared memory of the op's own. So every
-thread that holds a result holds the same bits, and the order is the same in every run.
+``folding`` says in which order threads do it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from math import gcd, prod
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Apply, Element, Node, type_of_element
+from tilegen.arithmetic import Apply, Element, Node, Whole, type_of_element
+from tilegen.arithmetic import Literal as Number
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Var, add, div, equal, every, mod, mul
-from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_owner, stretch, stretch_all
-from tilegen.ops.digits import join_number, split_number
+from tilegen.ops.computing import Computed, ElementLoop, stretch, stretch_all
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
-from tilegen.ops.flows import reduced, span_shapes
+from tilegen.ops.flows import Flow, reduced, span_shapes
+from tilegen.ops.folding import (
+    INDEX,
+    FoldResult,
+    Reduction,
+    Split,
+    is_held_alike,
+    pick_index,
+    settle_index,
+    split_threads,
+)
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
-from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
-from tilegen.ops.ownership import Ownership, as_int, own
-from tilegen.ops.pins import MostWidth, Pad
-from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
-from tilegen.scopes import SCOPES, THREAD_AXES, instance_of, threads_of
+from tilegen.ops.operand import STRETCHED, Context, Operand
+from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.pins import MostWidth, Pad, SharePin
+from tilegen.ops.scratch import Scratch
+from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
+from tilegen.plan import Block
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields
 from tilegen.spec.formulas import common_type, to_type
+from tilegen.spec.shapes import drop_ones
 
-_WARP = SCOPES["warp"].threads
-_FUNCTIONS = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
-_PART_BYTES = 16  # of the warps' results that a thread takes at once
+_FUNCTIONS = {"sum": "+", "prod": "*", "max": "max", "min": "min", "argmax": "max", "argmin": "min"}
+_PLACED = ("argmax", "argmin")
+_WRITTEN = ("dst", "index")
 
 
 class ReduceFields(OpFields):
@@ -45,7 +53,12 @@ class ReduceFields(OpFields):
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
     dst: str = Field(description="register region written: of the source's shape, with an extent of 1 along axis")
     axis: int = Field(ge=0, description="the dimension that is reduced")
-    op: Literal["sum", "max", "min", "prod"] = Field(description="what is made of its elements")
+    op: Literal["sum", "max", "min", "prod", "argmax", "argmin"] = Field(
+        description="what is made of its elements; argmax and argmin: the extreme, and in 'index' where it lies"
+    )
+    index: str | None = Field(
+        default=None, description="of argmax and argmin: register region of integers like dst, the first of equals"
+    )
     accumulate: bool = Field(default=False, description="true: what dst holds is taken in, last")
     edge: Literal["error", "clip"] = Field(default="error", description="clip: reads past an edge of an array give 0")
     pad: Pad = None
@@ -53,6 +66,7 @@ class ReduceFields(OpFields):
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     width: MostWidth = None
+    partition: SharePin = None
 
 
 def _shape_of(call: Call) -> tuple[int, ...]:
@@ -75,9 +89,28 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     if fields.axis >= len(shape):
         return f"'axis' is {fields.axis}, and the shape is {list(shape)}", "axis", f"0 to {len(shape) - 1}"
     wanted = tuple(1 if d == fields.axis else n for d, n in enumerate(shape))
-    own = regions["dst"].shape
-    if tuple(n for n in own if n > 1) != tuple(n for n in wanted if n > 1) or len(own) > len(wanted):
-        return f"'dst' has the shape {list(own)}, and {list(wanted)} is left", "dst", "keep the axis as an extent of 1"
+    for name in (name for name in _WRITTEN if name in regions):
+        own = regions[name].shape
+        if drop_ones(own) != drop_ones(wanted) or len(own) > len(wanted):
+            message = f"'{name}' has the shape {list(own)}, and {list(wanted)} is left"
+            return message, name, "keep the axis as an extent of 1"
+    return _check_index(fields, regions, shape[fields.axis])
+
+
+def _check_index(fields: Any, regions: Mapping[str, Region], extent: int) -> tuple[str, str, str] | None:
+    """What is wrong with where an extreme lies: it is asked for by the ops that say it, in integers that hold it."""
+    if fields.op not in _PLACED:
+        return ("'index' is where argmax and argmin lie", "index", "remove it") if "index" in regions else None
+    if "index" not in regions:
+        return f"{fields.op} says where it lies in 'index'", "op", f"add 'index: i', or take 'op: {fields.op[3:]}'"
+    if fields.accumulate:
+        return f"{fields.op} takes in nothing that dst held: where would it lie?", "accumulate", "remove it"
+    if regions["index"].buffer.root == regions["dst"].buffer.root:
+        return "'dst' and 'index' are the same registers", "index", "name another buffer"
+    dtype = regions["index"].buffer.dtype
+    if DTYPES[dtype].kind not in ("int", "uint") or np.iinfo(dtype).max < extent - 1:
+        message = f"'index' is {dtype}, which does not hold the places 0 to {extent - 1}"
+        return message, "index", f"give '{regions['index'].buffer.name}' int32"
     return None
 
 
@@ -99,256 +132,30 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     function, axis = _FUNCTIONS[call.fields.op], call.fields.axis + 1
     found = domain.fold(function, elements, axis, tree.type).reshape(-1, *dst.shape)
     if not call.fields.accumulate:
-        return {"dst": domain.compute(Element(0, tree.type), [found], [], {}, dst.buffer.dtype)}
+        written = {"dst": domain.compute(Element(0, tree.type), [found], [], {}, dst.buffer.dtype)}
+        return written | (_find_index(call, elements, here) if "index" in call.regions else {})
     before = values["dst"].reshape(-1, *dst.shape)
     both = Apply(function, (to_type(Element(0, dst.buffer.dtype), tree.type), Element(1, tree.type)), tree.type)
     return {"dst": domain.compute(both, [before, found], [], {}, dst.buffer.dtype)}
 
 
-# ---------------------------------------------------------------- who takes part
-@dataclass(frozen=True)
-class _Split:
-    """The reduced digits of a thread's number: how far apart the lanes are that exchange, and the warps to take in.
-
-    ``inside`` is the number of a warp among those of one result; ``lowest``: the thread's lanes are the first of it.
-    """
-
-    lanes: tuple[int, ...]
-    warps: int
-    inside: Index
-    lowest: Index
-
-
-def _split_threads(context: Context, call: Call, owned: Ownership, axis: int) -> _Split:
-    """Which lanes and warps share a result. Raises Refused where lanes are not 1, 2, 4, .. apart."""
-    number, count = threads_of(call.scope, context.launch.threads)
-    digits = []
-    for d in owned.digits:
-        if len({p[0] == axis for p in d.places}) > 1:
-            raise Refused("the reduced dimension and another share a digit of the layout")
-        if d.axes[0] != "m":
-            stride = as_int(d.strides[0]) * THREAD_AXES[d.axes[0]].unit
-            digits.append((stride, d.extent, d.places[0][0] == axis))
-    lanes: list[int] = []
-    warps = 1
-    lowest: list[Index] = []
-    inside: Index = 0
-    for stride, extent, is_reduced in sorted(digits):
-        if not is_reduced or extent == 1:
-            continue
-        top = stride * extent
-        if stride < _WARP:
-            if stride & (stride - 1):
-                raise Refused(f"lanes {stride} apart hold what is reduced, which no exchange of lanes reaches")
-            reach = min(_WARP, 1 << (top - 1).bit_length())
-            _check_free(digits, stride, reach)
-            lanes += [1 << k for k in range(stride.bit_length() - 1, reach.bit_length() - 1)]
-            lowest.append(equal(mod(div(number, stride), reach // stride), 0))
-            if top <= _WARP:
-                continue
-            _check_whole(digits, top)
-            stride, extent = _WARP, -(-top // _WARP)
-        if stride % _WARP:
-            raise Refused(f"threads {stride} apart hold what is reduced, which are no whole warps")
-        warp = div(number, stride)
-        inside = add(inside, mul(mod(warp, extent) if stride * extent < count else warp, warps))
-        warps *= extent
-    if lanes and count % _WARP:
-        raise Refused(f"lanes exchange what is reduced, and {count} threads are no whole warps")
-    return _Split(tuple(lanes), warps, inside, every(*lowest))
-
-
-def _check_free(digits: list[tuple[int, int, bool]], stride: int, reach: int) -> None:
-    """No other digit lies among the lanes that exchange, those included that hold nothing."""
-    for other, extent, is_reduced in digits:
-        if not is_reduced and extent > 1 and stride < other < reach:
-            raise Refused("lanes of other results lie among those that would exchange")
-
-
-def _check_whole(digits: list[tuple[int, int, bool]], top: int) -> None:
-    """Beyond a warp, whole warps hold what makes a result: none of them has lanes of another."""
-    for other, extent, is_reduced in digits:
-        if not is_reduced and extent > 1 and other >= top and other % _WARP:
-            raise Refused(f"the next result begins at thread {other}, inside a warp whose lanes would exchange")
-
-
-# ---------------------------------------------------------------- steps
-@dataclass(frozen=True)
-class _Scratch:
-    """Shared memory of the op, of which each instance of its scope has ``elems`` elements of its own.
-
-    Instances take chunks of 16 bytes in turn: they run apart, and an op of the same scope that needs more or less then
-    still finds each of them in its own bytes.
-    """
-
-    context: Context
-    scope: str
-    dtype: str
-    elems: int
-
-    @property
-    def chunk(self) -> int:
-        return _PART_BYTES // DTYPES[self.dtype].bytes
-
-    @cached_property
-    def instance(self) -> tuple[Index, int]:
-        return instance_of(self.scope, self.context.launch.threads)
-
-    @cached_property
-    def memory(self) -> Memory:
-        _, instances = self.instance
-        elems = self.elems if instances == 1 else -(-self.elems // self.chunk) * self.chunk * instances
-        return self.context.scratch(self.dtype, elems)
-
-    def __getitem__(self, at: Index) -> Ref:
-        instance, instances = self.instance
-        if instances == 1:
-            return self.memory[at]
-        turn = add(mul(div(at, self.chunk), instances), instance)
-        return self.memory[add(mul(turn, self.chunk), mod(at, self.chunk))]
-
-
-@dataclass(frozen=True)
-class _Reduction:
-    """One function: the elements of a thread, who shares a result, and where it lies on the way."""
-
-    context: Context
-    call: Call
-    loop: ElementLoop
-    split: _Split
-    axis: int  # among the dimensions longer than 1; -1 where there is nothing to reduce
-    tree: Node
-
-    @property
-    def function(self) -> str:
-        return _FUNCTIONS[self.call.fields.op]
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """Of the walked digits, those that are not reduced."""
-        owned = self.loop.owned
-        return tuple(k for k, w in enumerate(owned.walked) if owned.digits[w].places[0][0] != self.axis)
-
-    @property
-    def kept_extents(self) -> tuple[int, ...]:
-        return tuple(self.loop.owned.extents[k] for k in self.kept)
-
-    @property
-    def results(self) -> int:
-        """Results that a thread takes part in."""
-        return prod(self.kept_extents)
-
-    def result_of(self, number: Index) -> Index:
-        """The number of an element's result among those of its thread."""
-        values = split_number(number, self.loop.owned.extents)
-        return join_number([values[k] for k in self.kept], self.kept_extents)
-
-    def first_of(self, result: Index) -> Index:
-        """The number of the first element of a result."""
-        values = dict(zip(self.kept, split_number(result, self.kept_extents), strict=True))
-        extents = self.loop.owned.extents
-        return join_number([values.get(k, 0) for k in range(len(extents))], extents)
-
-    def take(self, into: Ref, value: Ref) -> Step:
-        """into = function(into, value)."""
-        dtype = into.memory.dtype
-        both = Apply(self.function, (Element(0, dtype), Element(1, dtype)), self.tree.type)
-        return Compute(into, both, (into, value))
-
-    def block(self, name: str, scratch: _Scratch | None) -> Block:
-        loop, registers, acc_type = self.loop, list(self.loop.registers), self.tree.type
-        acc = loop.new_registers("acc", acc_type, self.results)
-        registers.append(acc)
-        steps: list[Step] = [Map(FILL, acc[0], (), self.results, _identity(self.function, acc.dtype))]
-        steps += loop.owned.guard((*loop.loads(range(1, len(loop.operands))), *loop.repeat((self._take_own(acc),))))
-        if self.split.lanes:
-            other = loop.new_registers("other", acc_type, 1)
-            registers.append(other)
-            steps += self._each(lambda k: [
-                step for lanes in self.split.lanes
-                for step in (Shuffle(other[0], acc[k], lanes), self.take(acc[k], other[0]))
-            ])  # fmt: skip
-        if scratch is not None:
-            parts = loop.new_registers("parts", acc_type, self.split.warps)
-            registers.append(parts)
-            steps += self._meet(acc, parts, scratch)
-        steps += loop.owned.guard(tuple(self._each(lambda k: [self._finish(acc[k], self.first_of(k))])))
-        return loop.formals.block(name, tuple(steps), self.context.op, tuple(registers))
-
-    def _each(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
-        """``body`` for each result of the thread."""
-        if self.results == 1:
-            return tuple(body(0))
-        k = Var(self.loop.owned.step, self.results)
-        return (Repeat(k, self.results, tuple(body(k)), True),)
-
-    def _take_own(self, acc: Memory) -> Step:
-        """The element that the loop is at, taken into its result."""
-        loop, sources = self.loop, range(1, len(self.loop.operands))
-        into = acc[self.result_of(loop.number)]
-        elements = len(loop.operands) - 1
-        both = Apply(self.function, (Element(elements, acc.dtype), self.tree), self.tree.type)
-        wholes = loop.wholes(self.computed)
-        return Compute(into, both, (*map(loop.see, sources), into), wholes)
-
-    @property
-    def computed(self) -> Computed:
-        expression = self.call.expression
-        return Computed(_shape_of(self.call), (), expression.wholes if expression else ())
-
-    def _meet(self, acc: Memory, parts: Memory, scratch: _Scratch) -> Iterator[Step]:
-        """The first lane of each warp leaves what its warp has; all take in what the warps left, in their order."""
-        owned, warps = self.loop.owned, self.split.warps
-        width = gcd(warps, _PART_BYTES // acc.elem_bytes)
-        chunk = Var(self.context.fresh("w"), warps // width)
-        at = mul(chunk, width) if warps > width else 0
-
-        def leave(k: Index) -> list[Step]:
-            place = add(mul(self._place(k), warps), self.split.inside)
-            return [Move(scratch[place], acc[k])]
-
-        def take(k: Index) -> list[Step]:
-            load: Step = Move(parts[at], scratch[add(mul(self._place(k), warps), at)], width)
-            loads = (Repeat(chunk, warps // width, (load,), True),) if warps > width else (load,)
-            number = Var(self.context.fresh("w"), warps - 1)
-            rest: Step = self.take(acc[k], parts[add(number, 1)] if warps > 2 else parts[1])
-            others: Step = Repeat(number, warps - 1, (rest,), True) if warps > 2 else rest
-            return [*loads, Move(acc[k], parts[0]), others]
-
-        yield Sync(self.call.scope)
-        yield from owned.guard(when(self.split.lowest, *self._each(leave)), stores=True)
-        yield Sync(self.call.scope)
-        yield from owned.guard(tuple(self._each(take)))
-
-    def _place(self, k: Index) -> Index:
-        """The number of a result among all of the instance."""
-        at, _ = self.loop.owned.element(self.first_of(k))
-        lengths = self.loop.owned.operand.lengths
-        left = [d for d in range(len(lengths)) if d != self.axis]
-        return join_number([at[d] for d in left], [lengths[d] for d in left])
-
-    def _finish(self, value: Ref, number: Index) -> Step:
-        dst = self.loop.see(0, number)
-        if self.call.fields.accumulate:
-            own, dtype = Element(0, dst.memory.dtype), value.memory.dtype
-            before = to_type(own, dtype)
-            return Compute(dst, Apply(self.function, (before, Element(1, dtype)), dtype), (dst, value))
-        return Compute(dst, Element(0, value.memory.dtype), (value,))
-
-
-def _identity(function: str, dtype: str) -> float | int:
-    """What changes nothing: where a function has no such number, the last one of the dtype."""
-    if function in ("+", "*"):
-        return 0 if function == "+" else 1
-    sign = -1 if function == "max" else 1
-    if dtype in ("float32", "float64"):
-        return sign * float("inf")
-    return int(np.iinfo(dtype).min if sign < 0 else np.iinfo(dtype).max)
+def _find_index(call: Call, elements: Array, here: Here) -> dict[str, Array]:
+    """Where the first extreme of the elements lies along the axis: 0 where all are NaNs."""
+    domain, axis, type_ = here.domain, call.fields.axis + 1, _tree(call).type
+    extent, index = elements.shape[axis], call.regions["index"]
+    best = domain.fold(_FUNCTIONS[call.fields.op], elements, axis, type_)
+    along = np.arange(extent).reshape(*(extent if d == axis else 1 for d in range(1, elements.ndim)))
+    at = Whole(0, INDEX) if extent > 1 else Number(0, INDEX)
+    picked = pick_index(Element(0, type_), Element(1, type_), at, extent)
+    found = domain.fold("min", domain.compute(picked, [elements, best], [along], {}, INDEX), axis, INDEX)
+    settled = settle_index(Element(0, INDEX), extent)
+    return {"index": domain.compute(settled, [found], [], {}, index.buffer.dtype).reshape(-1, *index.shape)}
 
 
 def _refuse(call: Call, context: Context) -> str | None:
-    if call.regions["dst"].buffer.scope != "register":
-        return f"the result is in registers, and {call.regions['dst'].buffer.name} is not: reduce and then copy"
+    for name in (name for name in _WRITTEN if name in call.regions):
+        if call.regions[name].buffer.scope != "register":
+            return f"the result is in registers, and {call.regions[name].buffer.name} is not: reduce and then copy"
     return None
 
 
@@ -358,28 +165,49 @@ def _plan(call: Call, context: Context) -> Planned:
         sources: tuple[Operand, ...] = (stretch(context.operand(call, "src"), shape),)
     else:
         sources = stretch_all(call, context, shape, call.fields.cache)
-    dst = _stretch_result(context.operand(call, "dst"), call.fields.axis, shape)
-    owner = find_owner(context, call, sources, shape)
+    plain = [context.operand(call, name) for name in _WRITTEN if name in call.regions]
+    written = [_stretch_result(o, call.fields.axis, shape) for o in plain]
     others = [o for o in sources if o.memory.space != "register"]
-    owned = own(context, owner, [*others, dst])
     long = [d for d, n in enumerate(shape) if n > 1]
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
-    split = _split_threads(context, call, owned, axis)
-    count = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
-    scratch = _Scratch(context, call.scope, tree.type, count * split.warps) if split.warps > 1 else None
-    name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in sources), dst.buffer.name])
+    name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in (*sources, *written))])
+    computed = Computed(shape, (), call.expression.wholes if call.expression else ())
 
-    def build(cap: int) -> Block:
-        loop = ElementLoop(context, call, owned, (dst, *sources), cap)
-        return _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
+    def prepare(share: Share) -> PreparedShare:
+        owned = own(context, share.owner, [*others, *written])
+        split = split_threads(context, call, owned, axis)
+        results = _list_results(call, context, owned, split, axis)
 
-    block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
-    order = Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")
-    return Planned((block,), cost, (order, *widths), pins, (scratch.memory,) if scratch else ())
+        def build(cap: int) -> Block:
+            loop = ElementLoop(context, call, owned, (*written, *sources), cap)
+            return Reduction(context, call, loop, split, axis, tree, computed, results).block(name)
+
+        return PreparedShare(share, owned, build)
+
+    best, taken = choose_share(context, call, others, list_shares(context, call, sources, shape), prepare)
+    split = split_threads(context, call, best.owned, axis)
+    order = Choice("order", _say_order(best.owned, split), (), f"registers and {split.word} ascending, lanes by xor")
+    results = _list_results(call, context, best.owned, split, axis)
+    scratches = tuple(r.scratch.memory for r in results if r.scratch is not None)
+    return Planned((taken.block,), taken.cost, (order, *taken.choices), taken.pins, scratches)
 
 
-def _say_order(owned: Ownership, split: _Split) -> dict[str, Any]:
-    return {"registers": owned.count, "lanes": list(split.lanes), "warps": split.warps}
+def _list_results(call: Call, context: Context, owned: Ownership, split: Split, axis: int) -> tuple[FoldResult, ...]:
+    """What the threads that own the elements so make: the result, and where it lies."""
+    count = prod(n for d, n in enumerate(_shape_of(call)) if d != call.fields.axis)
+    results = []
+    for k, operand in enumerate(context.operand(call, name) for name in _WRITTEN if name in call.regions):
+        apart = own(context, operand, [])
+        is_alike = is_held_alike(context, call, owned, apart, axis)
+        function, type_ = ("min", INDEX) if k else (_FUNCTIONS[call.fields.op], _tree(call).type)
+        is_left = split.parts > 1 or not is_alike
+        scratch = Scratch(context, call.scope, type_, count * split.parts) if is_left else None
+        results.append(FoldResult(function, type_, k, k > 0, None if is_alike else apart, scratch))
+    return tuple(results)
+
+
+def _say_order(owned: Ownership, split: Split) -> dict[str, Any]:
+    return {"registers": owned.count, "lanes": list(split.lanes), split.word: split.parts}
 
 
 def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
@@ -389,11 +217,16 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
     return replace(dst, dims=dims, extents=tuple(n for n in shape if n > 1))
 
 
+def _list_flows(call: Call) -> tuple[Flow, ...]:
+    sources = [f for f in call.fields_read if f not in _WRITTEN]
+    return reduced(call, sources, [f for f in _WRITTEN if f in call.regions], call.fields.axis)
+
+
 OP = Op(
-    "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", pad="pad",
+    "reduce", ReduceFields, reads=("src",), writes=_WRITTEN, optional=("src", "index"), edge="edge", pad="pad",
     expression="expr", named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
-    flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
+    flows=lambda call, threads: _list_flows(call),
 )  # fmt: skip

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import split_number
-from tilegen.ops.edges import allows_run, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
+from tilegen.ops.edges import Inside, allows_run, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import NotHad, hear, pick, say_known
-from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step
+from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
 from tilegen.spec.data import Call
 
 _OWNED = "the elements that the register layout gives to one thread"
@@ -60,6 +62,8 @@ def _allows(owned: Ownership, other: Operand, width: int) -> bool:
     digit = owned.innermost
     if digit.strides[0] != 1 or digit.extent % width or multiple(owned.base) % width:
         return False
+    if not owned.keeps_together(width):
+        return False
     at, slot = owned.element(_number(owned, width))
     return multiple(slot) % width == 0 and allows_run(other, ref_at(other, at), width, digit, 1)
 
@@ -75,17 +79,28 @@ def _transfer_block(
     number = _number(owned, width)
     e = Var(context.fresh("e"), width) if may_cut(other, width, owned.innermost) else None
     own_names = owned.names | {context.fresh("e")}
-    is_guarded = may_pass_end(other)
+    is_guarded = may_pass_end(other) or bool(owned.limits)
     flat, guarded = (True, not is_guarded), (False, is_guarded)
     formals = Formals((owned.operand, other), flat, call.scope, own_names, guarded)
     one = see_access(
-        width, lambda k: guard_at(other, owned.element(add(number, k))[0]),
+        width, lambda k: _guard(owned, other, owned.element(add(number, k))[0]),
         lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e, other.pad,
     )  # fmt: skip
     move = load_access if loads else store_access
     moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))
     body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
     return formals.block(name, body, context.op)
+
+
+def _guard(owned: Ownership, other: Operand, at: Sequence[Index]) -> Inside:
+    """Whether the region has an element at these coordinates, inside of the operand's array."""
+    return guard_at(other, at).until(owned.holds(at))
+
+
+def _walk_held(owned: Ownership, step: Step) -> tuple[Step, ...]:
+    """``step`` for each element that a thread has of the region."""
+    at, _ = owned.element(_number(owned, 1))
+    return _walk(owned, owned.count, when(owned.holds(at), step))
 
 
 def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -102,7 +117,7 @@ def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: I
     to, from_ = formals.see(0, dst.memory[slot]), formals.see(1, src.memory[_source_slot(owned, source)])
     step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
     name = _name(fn.name if fn else "copy", call)
-    block = formals.block(name, owned.guard(_walk(owned, owned.count, (step,))), context.op)
+    block = formals.block(name, owned.guard(_walk_held(owned, step)), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
     return Planned((block,), context.cost((block,)), (choice,))
 
@@ -123,7 +138,7 @@ def _check_alike(a: Ownership, b: Ownership, dst: Operand, src: Operand) -> None
                 f"{src.region.text} and {dst.region.text} are owned by different threads"
                 f" ({src.buffer.layout} against {dst.buffer.layout})"
             )
-    if (a.enter, a.held) != (b.enter, b.held):
+    if (a.enter, a.held, a.limits) != (b.enter, b.held, b.limits):
         raise Refused(f"{src.region.text} and {dst.region.text} are held by different threads")
 
 

@@ -263,7 +263,7 @@ def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
             for x, n in zip(at, region.buffer.shape, strict=True):
                 yield Observed(less(-1, x), loops, guards)
                 yield Observed(less(x, n), loops, guards)
-            for x in region.buffer.layout.place(at, region.buffer.shape).values():
+            for x in region.buffer.layout.place(at, region.buffer.counted_shape).values():
                 is_global = region.buffer.scope == "global"
                 array = region.buffer.root if is_global else ""
                 yield Observed(x, loops, guards, is_global, array=array, is_meant=is_global)

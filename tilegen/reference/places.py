@@ -102,7 +102,8 @@ def _places(
         at = [np.clip(x, 0, n - 1) for x, n in zip(at, shape, strict=True)]
     numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
     layout = layouts.bind(buffer.layout, numbers) if buffer.scope == "global" else buffer.layout
-    place = layout.place(at, shape)
+    counted = buffer.counted_shape if buffer.scope == "register" else shape
+    place = layout.place(at, counted)
     return {axis: np.broadcast_to(np.asarray(x, np.int64), full) for axis, x in place.items()}, inside
 
 

@@ -321,7 +321,7 @@ def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype
     if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
         raise Flaw("TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view")
     try:
-        layout = AUTO if other.is_auto else layouts.permute_dims(other.layout, other.shape, tuple(axes))
+        layout = AUTO if other.is_auto else layouts.permute_dims(other.layout, other.counted_shape, tuple(axes))
     except LayoutError as error:
         raise Flaw("TG201", f"{shorten(error, 200)}, in view '{key.text}'", node["axes"].mark) from None
     shape = tuple(other.shape[a] for a in axes)

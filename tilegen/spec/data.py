@@ -12,6 +12,7 @@ from tilegen.decisions import Choice
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var
 from tilegen.kept import keep
+from tilegen.layouts import counted_shape
 from tilegen.plan import Param
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.nodes import Node as WrittenNode
@@ -61,6 +62,11 @@ class Buffer:
     @property
     def is_auto(self) -> bool:
         return isinstance(self.layout, Auto)
+
+    @property
+    def counted_shape(self) -> tuple[Index, ...]:
+        """The extents that the layout counts: the shape, and more where threads share registers unevenly."""
+        return self.shape if self.scope != "register" or self.is_auto else counted_shape(self.layout, self.shape)
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,7 @@ class Call:
     @property
     def written(self) -> tuple[Region, ...]:
         """The regions that the call writes."""
-        return tuple(self.regions[name] for name in (*self.form.updates, *self.form.writes))
+        return tuple(self.regions[n] for n in (*self.form.updates, *self.form.writes) if n in self.regions)
 
     @property
     def queue(self) -> str:

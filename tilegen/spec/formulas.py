@@ -19,12 +19,12 @@ from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
 from tilegen.spec.expressions import BINDING, Parser, Value
 from tilegen.spec.findings import Flaw, Passage, shorten
-from tilegen.spec.names import Names
+from tilegen.spec.names import Names, check_name
 from tilegen.spec.words import Token, split_tokens
 
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),\[\]:])",
+    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),\[\]:;=])",
     re.ASCII,
 )
 _FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
@@ -34,6 +34,7 @@ _WRITTEN = {  # functions of one argument that others have, in the words of this
     "relu": "max({x}, 0)", "sqr": "{x} * {x}", "square": "{x} * {x}", "silu": "{x} * sigmoid({x})", "fabs": "abs({x})",
     "round": "floor({x} + 0.5)", "ceil": "-floor(-{x})",
 }  # fmt: skip
+_MOST_NODES = 2000  # of a tree, the values of names written out
 _NEGATION = 6  # how tightly a sign binds: as a product
 
 
@@ -71,9 +72,34 @@ class FormulaParser(Parser):
     extents: Sequence[int] = ()
     collected: _Collected = field(default_factory=_Collected)
     takes_parts: bool = True
+    named: dict[str, Value] = field(default_factory=dict)  # values that the expression names itself
+    unread: dict[str, Token] = field(default_factory=dict)  # names that nothing has used yet
+    is_in_ceil: bool = False  # there '/' is not an operator but a part of ceil(a / b)
 
     def binding_of(self, token: Token) -> int:
-        return 6 if token.text == "/" else BINDING.get(token.text, 0)
+        return BINDING["//"] if token.text == "/" and not self.is_in_ceil else BINDING.get(token.text, 0)
+
+    def read_inside(self) -> Value:
+        """An expression in parentheses, in which '/' divides."""
+        around, self.is_in_ceil = self.is_in_ceil, False
+        inside = self.read()
+        self.is_in_ceil = around
+        return inside
+
+    def read_ceil(self, word: Token) -> Value:
+        around, self.is_in_ceil = self.is_in_ceil, True
+        value = super().read_ceil(word)
+        self.is_in_ceil = around
+        return value
+
+    def expect(self, symbol: str, code: str = "TG111") -> Token:
+        if self.next.text == "=":
+            raise self.misplaced()
+        return super().expect(symbol, code)
+
+    def say_choice(self, word: Token) -> str:
+        """The same, and how values get names, where ``word`` is '=' or ';'."""
+        return _SAID.get(word.text) or super().say_choice(word)
 
     # ------------------------------------------------------------ operands
     def read_operand(self) -> Value:
@@ -86,7 +112,7 @@ class FormulaParser(Parser):
             return self.made(Literal(float(token.text), "float32"), token.start, token.end)
         if token.text == "(" and token.kind == "symbol":
             self.advance()
-            inside = self.read()
+            inside = self.read_inside()
             return replace(inside, start=token.start, end=self.expect(")").end)
         if token.text == "-" and token.kind == "symbol":
             self.advance()
@@ -118,8 +144,35 @@ class FormulaParser(Parser):
             raise self.fault(f"{shorten(token.text)!r} is not a number", token, hint=hint)
         return super().read_number(token)
 
+    def read_definitions(self) -> None:
+        """NAME = E; as often as it stands before what follows: names that stand for their values from there on."""
+        while self.next.kind == "name" and self.tokens[self.at + 1].text == "=":
+            token = self.advance()
+            self.refuse_taken(token)
+            self.advance()
+            self.named[token.text], self.unread[token.text] = self.read(), token
+            self.expect(";")
+
+    def refuse_taken(self, token: Token) -> None:
+        """Raise TG107 or TG108 for a name that means something already."""
+        locate = self.passage.locate
+        check_name(Passage(token.text, lambda a, b: locate(token.start + a, token.start + b)), "value")
+        is_operand = self.operand(token.text) is not None
+        if is_operand or token.text in {*self.named, *self.names.values, *self.params}:
+            kind = "a value" if token.text in self.named else "an operand" if is_operand else "a number"
+            raise self.fault(f"'{token.text}' already names {kind}", token, "TG108", "give the value another name")
+
+    def refuse_unread(self) -> None:
+        """Raise TG111 for a value that is named and not used."""
+        for name, token in self.unread.items():
+            raise self.fault(f"nothing after it uses '{name}'", token, hint="remove it, with its value")
+
     def read_name(self, token: Token) -> Value | None:
-        """A buffer, a region with a name, or a param of floating type."""
+        """A value that was named, a buffer, a region with a name, or a param of floating type."""
+        if token.text in self.named:
+            self.advance()
+            self.unread.pop(token.text, None)
+            return replace(self.named[token.text], start=token.start, end=token.end)
         region = self.operand(token.text)
         if region is not None:
             self.advance()
@@ -159,9 +212,9 @@ class FormulaParser(Parser):
     def read_function(self, word: Token) -> Value:
         """A function of the table; min, max and where of integers alone are integers of the place."""
         self.expect("(")
-        args = [self.read()]
+        args = [self.read_inside()]
         while self.accept(","):
-            args.append(self.read())
+            args.append(self.read_inside())
         end = self.expect(")").end
         needs = FUNCTIONS[word.text].sources
         if len(args) != needs:
@@ -197,11 +250,24 @@ class FormulaParser(Parser):
         symbol = operator.text
         are_integers = _node(left) is None and _node(right) is None
         is_safe = symbol != "-" or least(left.index) >= bound(right.index) - 1
-        if are_integers and symbol != "/" and is_safe:
+        if symbol == "/":
+            self.refuse_integers(operator, left, right)
+        elif are_integers and is_safe:
             return super().combine(operator, left, right)
         if symbol in ("//", "%") and _node(right) is None and right.index == 0:
             self.check_divisor(right)
         return self.apply(symbol, [left, right], operator, right.end, left.start)
+
+    def refuse_integers(self, operator: Token, left: Value, right: Value) -> None:
+        """Raise TG111 for '/' between integers: a quotient that is whole and one that is a float are two things."""
+        sides = [self.number_of(value, operator) for value in (left, right)]
+        if all(side.type in INTS for side in sides):
+            above, below = (self.passage.text[side.start : side.end] for side in sides)
+            real = f"{above} / {below}.0" if below.isdigit() else f"1.0 * {above} / {below}"
+            raise self.passage.fault(
+                "TG111", "'/' divides floats, and both sides are integers", left.start, right.end,
+                f"write '{shorten(f'{above} // {below}')}' for a whole quotient, '{shorten(real)}' for a float",
+            )  # fmt: skip
 
     def apply(self, name: str, args: Sequence[Value], word: Token, end: int, start: int | None = None) -> Value:
         """A function of the table, its arguments brought to one type; raises TG111 for types that it does not take."""
@@ -309,11 +375,27 @@ def _refuse_not_held(parser: FormulaParser, tree: Node) -> None:
             raise parser.fault(message, token, "TG112", hint)
 
 
+_SAID = {
+    "=": "compare with '=='; a value is named before what uses it: 't = x + y; t * t'",
+    ";": "write 'NAME = value;' before what uses the name",
+}
+
+
+def _count_nodes(node: Node, known: dict[int, int]) -> int:
+    """The nodes of a tree, each as often as it stands there; ``known``: of nodes by identity."""
+    if id(node) not in known:
+        args = node.args if isinstance(node, Apply) else ()
+        known[id(node)] = 1 + sum(_count_nodes(arg, known) for arg in args)
+    return known[id(node)]
+
+
 def parse_formula(
     passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
     extents: Sequence[int], takes_parts: bool = True,
 ) -> Expression:  # fmt: skip
-    """All of ``passage`` as an expression that computes; raises Flaw TG105, TG111, TG112 or TG113 at its characters.
+    """All of ``passage`` as an expression that computes, behind names of values: ``t = x + y; t * t``.
+
+    Raises Flaw TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
 
     ``names``: beside the integers they have those that ``operand`` and ``params`` know. ``takes_parts``: a name may
     stand for a part of an array.
@@ -324,11 +406,16 @@ def parse_formula(
     )
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
+    parser.read_definitions()
     value = parser.read()
     if parser.next.kind != "end":
         is_call = parser.next.text == "(" and parser.tokens[parser.at - 1].kind == "name"
         hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else parser.say_choice(parser.next)
         raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next, hint=hint)
+    parser.refuse_unread()
     tree = parser.node_of(_term(value))
+    if (count := _count_nodes(tree, {})) > _MOST_NODES:
+        message = f"with the values of names written out this has {count} parts; at most {_MOST_NODES} are computed"
+        raise passage.fault("TG111", message, 0, len(passage.text), "keep a value in registers, by an op of its own")
     _refuse_not_held(parser, tree)
     return Expression(tree, tuple(parser.collected.wholes), dict(parser.collected.operands), passage.text)

@@ -15,6 +15,8 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, t
 from tilegen.spec.phrases import phrase
 from tilegen.spec.version import VERSION
 
+MAX_RANK = 24  # dimensions of a buffer; NumPy has 32, and instances and copies of elements take some
+
 
 class BufferFields(_Fields):
     """A buffer of its own bytes."""
@@ -24,7 +26,7 @@ class BufferFields(_Fields):
     )
     dtype: str = Field(description="the type of an element, e.g. float32")
     shape: list[int | str] = Field(
-        min_length=1, max_length=8, description="extents: integers or expressions over params"
+        min_length=1, max_length=MAX_RANK, description="extents: integers or expressions over params"
     )
     layout: str | dict[str, Any] = Field(
         default="row",
@@ -57,13 +59,14 @@ class PaddedFields(_Fields):
         default=None, max_length=64, description="what each bit of an offset adds to the coordinates"
     )
     order: list[int] | None = Field(
-        default=None, max_length=8, description="instead of bases that reorder nothing: dimensions, the fastest first"
-    )
+        default=None, max_length=MAX_RANK,
+        description="instead of bases that reorder nothing: dimensions, the fastest first",
+    )  # fmt: skip
     cga_layout: list[list[int]] = Field(
         default=[], max_length=64, description="what each bit of a CTA's rank adds, in CTA tiles: [], as in one CTA"
     )
     shape: list[int] | None = Field(
-        default=None, min_length=1, max_length=8, description="the layout's shape; the buffer's is the default"
+        default=None, min_length=1, max_length=MAX_RANK, description="the layout's shape; the buffer's is the default"
     )
 
 
@@ -73,13 +76,11 @@ class ViewFields(_Fields):
     view: str = Field(description="the buffer whose bytes these are")
     layout: str | dict[str, Any] | None = Field(default=None, description="another layout of the same bytes")
     axes: list[int] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=8,
+        default=None, min_length=1, max_length=MAX_RANK,
         description="a transpose: dimension i is dimension axes[i] of the other",
-    )
+    )  # fmt: skip
     shape: list[int | str] | None = Field(
-        default=None, min_length=1, max_length=8, description="another shape of as many bytes"
+        default=None, min_length=1, max_length=MAX_RANK, description="another shape of as many bytes"
     )
     dtype: str | None = Field(default=None, description="another type of element")
 

@@ -134,6 +134,8 @@ def check_layout_fits(
     """Size, axes, reach and bytes of a layout; raises TG201 to TG203, TG210, in tensor memory TG204 too."""
     fix = say_placement(shape, dtype) if scope == "tmem" else ""
     try:
+        _check_tiling(shape, setting, what, node)
+        shape = _count_unevenly(layout, shape) if scope == "register" else shape
         _check_size(layout, shape, setting, what, node, fix)
         if scope == "tmem":
             check_cells(layout, shape, dtype, setting.arch, what, node)
@@ -150,13 +152,20 @@ def check_layout_fits(
 
 
 def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, node: Node, fix: str) -> None:
-    _check_tiling(shape, setting, what, node)
     has, needs = layouts.size(layout), multiply(shape)
     for values in (setting.params.defaults, setting.params.lowest):
         size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
         if size != elems:
             message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
             raise Flaw("TG202", message, node.mark, fix)
+
+
+def _count_unevenly(layout: Any, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The extents that a register layout counts, or the shape where it places another number of elements."""
+    try:
+        return layouts.counted_shape(layout, shape)
+    except LayoutError:
+        return shape
 
 
 def _check_tiling(shape: tuple[Index, ...], setting: Setting, what: str, node: Node) -> None:

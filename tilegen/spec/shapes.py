@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from collections.abc import Sequence
 
 from tilegen.errors import Mark
 from tilegen.spec.data import Region
@@ -47,6 +48,26 @@ def check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
             raise Flaw("TG212", message, region.mark or mark, _say_shapes(reference, region))
 
 
+def check_apart(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
+    """What is written lies elsewhere than what is read; raises TG212."""
+    for region in (regions[name] for name in form.writes if name in regions):
+        for source in (regions[name] for name in form.reads if name in regions):
+            if is_same_place(source, region):
+                message = f"this {form.name} writes '{region.text}' onto itself, which changes nothing"
+                raise Flaw("TG212", message, region.mark or mark, ELSEWHERE)
+
+
+ELSEWHERE = "name the buffer that is meant, or remove the op"
+
+
+def is_same_place(a: Region, b: Region) -> bool:
+    """Does each element of two regions lie where the element at its place in the other lies?"""
+    one, other = a.buffer, b.buffer
+    if one.name != other.name and (one.is_auto or (one.shape, one.layout) != (other.shape, other.layout)):
+        return False
+    return (one.root, one.dtype, a.begins, a.lengths) == (other.root, other.dtype, b.begins, b.lengths)
+
+
 def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     """A shape without its extents of 1.
 
@@ -54,3 +75,23 @@ def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     (2, 32)
     """
     return tuple(n for n in shape if n != 1)
+
+
+def align_shapes(own: Sequence[int], shape: Sequence[int]) -> tuple[int | None, ...] | None:
+    """For each dimension of ``shape`` the one of ``own`` that lies on it, None where ``own`` is stretched.
+
+    Shapes are compared from the right, extents of 1 and missing ones stretch. Where that does not fit, extents of 1 do
+    not count on either side, and the others are equal. None for shapes that do not fit at all.
+
+    >>> align_shapes((8, 1), (2, 8, 4)), align_shapes((8, 1), (8,)), align_shapes((8, 1), (4,))
+    ((None, 0, None), (0,), None)
+    """
+    spare = len(own) - len(shape)
+    aligned = [k if 0 <= k < len(own) and own[k] > 1 else None for k in range(spare, len(own))]
+    fits = all(k is None or own[k] == n for k, n in zip(aligned, shape, strict=True))
+    if fits and all(n == 1 for n in own[: max(0, spare)]):
+        return tuple(aligned)
+    if drop_ones(tuple(own)) != drop_ones(tuple(shape)):
+        return None
+    long = iter(k for k, n in enumerate(own) if n > 1)
+    return tuple(next(long) if n > 1 else None for n in shape)

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.index import Index
+from tilegen.layouts import TileLayout, tiled_mma
+from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.near_words import suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
 from tilegen.spec.data import (
@@ -24,7 +26,7 @@ from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.formulas import parse_formula
 from tilegen.spec.later import refuse_later
-from tilegen.spec.models import SyncFields, check_fields, field_names, is_misspelt
+from tilegen.spec.models import MAX_RANK, SyncFields, check_fields, field_names, is_misspelt
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
@@ -32,7 +34,7 @@ from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
-from tilegen.spec.shapes import check_shapes
+from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
@@ -40,7 +42,6 @@ from tilegen.spec.waits import read_arrive, read_commit, read_following, read_wa
 from tilegen.spec.whole import read_whole
 
 STATEMENTS = ("sync", "for", "let", "when", "role", "commit", "wait", "arrive")  # beside ops
-MAX_RANK = 8  # dimensions of a buffer, as the model has it
 
 
 def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
@@ -133,6 +134,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if word is not None and not (isinstance(word, Scalar) and word.text in (*OP_SCOPES, "role")):
         return None  # reported with the fields
     scope, threads = around.check_scope(word.text if isinstance(word, Scalar) else "", word, key.mark), around.threads
+    around = replace(around, scope=scope)
     names = names_in_scope(around.names, scope, threads or 1024)
     with around.findings.collect():
         around.check_unit(scope, node.key("scope").mark if "scope" in node else key.mark, key.text)
@@ -193,6 +195,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         return None
     if form.check is None:
         check_shapes(form, regions, key.mark)
+        check_apart(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
         message, place, hint = wrong
         raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
@@ -229,7 +232,7 @@ def _read_expression(
         if name not in around.buffers.found and name not in around.buffers.broken:
             return None
         passage = Passage(name, lambda start, end: text.mark)
-        return parse_region(passage, around.buffers.found, frozenset(around.buffers.broken), names)
+        return _parse_region(passage, names, around)
 
     params = {p.name: p for p in around.buffers.params.runtime}
     names = replace(names, beside=(*named, *around.buffers.found, *params)).advise(THREAD_AXES, lambda axis: _PLACE)
@@ -257,8 +260,7 @@ def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[s
             if key.text in names.values:
                 raise Flaw("TG108", f"'{key.text}' already names an integer", key.mark, "give the region another name")
             if isinstance(value, Scalar) and isinstance(value.value, str):
-                broken = frozenset(around.buffers.broken)
-                found[key.text] = parse_region(value.passage, around.buffers.found, broken, names)
+                found[key.text] = _parse_region(value.passage, names, around)
     return found if len(found) == len(node.entries) else None
 
 
@@ -266,7 +268,22 @@ def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) 
     operand = node.get(name)
     if not isinstance(operand, Scalar) or not isinstance(operand.value, str):
         return None  # reported with the fields
-    return parse_region(operand.passage, around.buffers.found, frozenset(around.buffers.broken), names)
+    return _parse_region(operand.passage, names, around)
+
+
+def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Region:
+    """A region that an op names: the first says whose threads a ``tiled_mma`` numbers."""
+    buffers = around.buffers
+    region = parse_region(passage, buffers.found, frozenset(buffers.broken), names)
+    buffer = region.buffer
+    if buffer.scope != "register" or buffer.is_auto or buffer.root in buffers.scopes:
+        return region
+    buffers.scopes[buffer.root] = around.scope, region.mark
+    if not buffers.found[buffer.root].layout_text.lstrip().startswith(tiled_mma.__name__):
+        return region
+    for view in [b for b in buffers.found.values() if b.root == buffer.root and isinstance(b.layout, TileLayout)]:
+        buffers.found[view.name] = replace(view, layout=number_threads(view.layout, around.scope))
+    return replace(region, buffer=buffers.found[buffer.name])
 
 
 def _check_owner(region: Region, scope: str, op: str, around: Surroundings) -> None:

@@ -33,6 +33,7 @@ class Surroundings:
     terms: Dict[str, BarrierTerms] = field(default_factory=dict)  # of the declared barriers
     broken_roles: frozenset[str] = frozenset()  # reported before
     role: str = ""  # that it stands in
+    scope: str = "cta"  # of the op that is read
     is_top: bool = True  # in the list of the spec itself
     is_nested: bool = False  # inside of a loop or a condition
     conditions: tuple[tuple[frozenset[str], Mark], ...] = ()  # around, that differ between threads: along which axes

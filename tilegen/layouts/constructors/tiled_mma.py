@@ -95,6 +95,20 @@ def tiled_mma(atom: Any, atoms: Any, permutation: Any, operand: str, tile: Any) 
     return lay_out_mma(tile_mma(atom, atoms, permutation, tile), operand)
 
 
+def number_threads(layout: TileLayout, scope: str) -> TileLayout:
+    """Owners among the threads, and warps, of an instance of a scope, which ``tiled_mma`` numbers as if they were all.
+
+    >>> print(number_threads(tiled_mma("fma.f32", (4, 8), None, "C", (8, 8, 1)), "warp"))
+    S[(2, 4, 8):(1, 1@laneid, 4@laneid)]
+    """
+    names = {"warp": {"tx": "laneid"}, "warpgroup": {"tx": "tid_in_wg", "warpid": "wid_in_wg"}}.get(scope, {})
+    shard, replica = (
+        tuple(Iter(i.extent, i.stride, names.get(i.axis, i.axis)) for i in part)
+        for part in (layout.shard, layout.replica)
+    )
+    return TileLayout(shard, replica, layout.offset)
+
+
 @lru_cache(maxsize=1024)
 def lay_out_mma(tiling: MmaTiling, operand: str) -> TileLayout:
     """``tiled_mma`` of arguments that are read. Raises LayoutError as it does.

@@ -21,7 +21,7 @@ from tilegen.layouts.core.iters import (
     spell,
     split,
 )
-from tilegen.layouts.core.rows import drop_units, fuse_neighbours, group_iters
+from tilegen.layouts.core.rows import counted_extents, drop_units, fuse_neighbours, group_iters, keep_threads
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
@@ -78,6 +78,19 @@ def group(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ..
     return grouped, _separate(tile_of(grouped).shard, shape)
 
 
+def counted_shape(layout: Layout, shape: Sequence[Index]) -> tuple[Index, ...]:
+    """The extents that a layout counts: ``shape``, and more where threads share a dimension unevenly.
+
+    The slowest iter of such a dimension passes its end by less than a step. Raises LayoutError where the layout has
+    another size even so.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> counted_shape(parse("S[(3, 128):(1, 1@tx)]"), (1, 257)), counted_shape(parse("S[(8, 64):(64, 1)]"), (8, 64))
+    ((1, 384), (8, 64))
+    """
+    return tuple(shape) if isinstance(layout, SwizzleLayout) else counted_extents(tile_of(layout).shard, shape)
+
+
 def _separate(shard: Iters, shape: Sequence[Index]) -> tuple[int, ...]:
     """Where the iters of each dimension end, when no iter crosses a boundary and no dimension is without one."""
     separators, at = [0], 0
@@ -92,18 +105,22 @@ def _separate(shard: Iters, shape: Sequence[Index]) -> tuple[int, ...]:
 def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) -> Layout:
     """The layout of the logical transpose: element y of shape[axes] lies where element x did, with y_k = x_axes[k].
 
-    Raises LayoutError when ``axes`` is no permutation or the layout does not group by ``shape``.
+    A thread axis of which the layout names one thread alone stays named. Raises LayoutError when ``axes`` is no
+    permutation or the layout does not group by ``shape``.
 
     >>> from tilegen.layouts.notation import parse
     >>> print(permute_dims(parse("S[(8, 64):(64, 1)]"), (8, 64), (1, 0)))
     S[(64, 8):(1, 64)]
+    >>> print(permute_dims(parse("S[(1, 2, 4):(1@tx, 4, 1)]"), (2, 4), (1, 0)))
+    S[(1, 4, 2):(1@tx, 1, 4)]
     """
     if sorted(axes) != list(range(len(shape))):
         raise LayoutError(f"{tuple(axes)} is not a permutation of the {len(shape)} dimensions")
     grouped, ends = group_fused(layout, shape)
     tile = tile_of(grouped)
     shard = tuple(i for a in axes for i in tile.shard[ends[a] : ends[a + 1]])
-    turned = TileLayout(shard or tile.shard, tile.replica, tile.offset)
+    shard = keep_threads(shard or tile.shard, tile_of(layout).shard)
+    turned = TileLayout(shard, tile.replica, tile.offset)
     return with_tile(grouped, turned, [shape[a] for a in axes])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, mul, sub
 from tilegen.layouts.core.iters import (
+    AXES,
     Iter,
     Iters,
     divide_exactly,
@@ -31,6 +32,19 @@ def drop_units(iters: Iters) -> Iters:
     (Iter(extent=8, stride=1, axis='m'),)
     """
     return tuple(i for i in iters if is_symbolic(i.extent) or i.extent != 1)
+
+
+def keep_threads(iters: Iters, before: Iterable[Iter]) -> Iters:
+    """The iters, with a unit in front for each thread axis that only units of ``before`` name.
+
+    Such a unit places nothing but says whose the elements are: those of thread 0 on its axis alone.
+
+    >>> [str(i) for i in keep_threads((Iter(8, 1),), (Iter(1, 1, "laneid"), Iter(8, 1)))]
+    ['1:1@laneid', '8:1']
+    """
+    named = {i.axis for i in iters}
+    lost = dict.fromkeys(i.axis for i in before if AXES[i.axis].kind == "thread" and i.axis not in named)
+    return (*(Iter(1, 1, axis) for axis in lost), *iters)
 
 
 def fuse_neighbours(iters: Iters) -> Iters:
@@ -71,8 +85,6 @@ def group_iters(iters: Iters, shape: Sequence[Index]) -> tuple[Iters, ...]:
     for n in shape:
         row: list[Iter] = []
         while n != 1:
-            if not waiting:
-                raise _cannot_group(iters, shape)
             n = _take(waiting, row, n, iters, shape)
         groups.append(tuple(row) or (_unit_beside(waiting, groups, iters),))
     if waiting:
@@ -82,6 +94,8 @@ def group_iters(iters: Iters, shape: Sequence[Index]) -> tuple[Iters, ...]:
 
 def _take(waiting: list[Iter], row: list[Iter], n: Index, iters: Iters, shape: Sequence[Index]) -> Index:
     """Move the next iter, or the slow part of it that fits, into ``row``; what is left of the dimension."""
+    if not waiting:
+        raise _cannot_group(iters, shape)
     head = waiting.pop()
     left = divide_exactly(n, head.extent)
     if left is not None:
@@ -93,6 +107,50 @@ def _take(waiting: list[Iter], row: list[Iter], n: Index, iters: Iters, shape: S
     row.append(Iter(n, mul(head.stride, inner), head.axis))
     waiting.append(Iter(inner, head.stride, head.axis))
     return 1
+
+
+def counted_extents(iters: Iters, shape: Sequence[Index]) -> tuple[Index, ...]:
+    """The extents that the iters count: those of the shape, more where the slowest iter of a dimension passes its end.
+
+    A dimension is passed by less than a step of that iter: 3 times 128 count 257, 4 times 128 do not. So threads share
+    257 elements, and the last step is not whole. Raises LayoutError where the iters count another number of elements.
+
+    >>> counted_extents((Iter(5, 3), Iter(3, 1), Iter(128, 1, "tx")), (5, 257))
+    (5, 384)
+    """
+    return _counted_extents(tuple(iters), require_shape(shape))
+
+
+@lru_cache(maxsize=4096)
+def _counted_extents(iters: Iters, shape: tuple[Index, ...]) -> tuple[Index, ...]:
+    if product(i.extent for i in iters) == product(shape):
+        return shape
+    waiting = list(reversed(drop_units(iters)))
+    counted: list[Index] = []
+    for n in shape:
+        whole, row, left = list(waiting), list[Iter](), n
+        try:
+            while left != 1:
+                left = _take(whole, row, left, iters, shape)
+        except LayoutError:
+            counted.append(_pass_end(waiting, n, iters, shape))
+        else:
+            waiting = whole
+            counted.append(n)
+    if waiting:
+        raise _cannot_group(iters, shape)
+    return tuple(counted)
+
+
+def _pass_end(waiting: list[Iter], n: Index, iters: Iters, shape: Sequence[Index]) -> int:
+    """Take the iters of a dimension whose end the slowest of them passes; how many they count."""
+    count, slowest = 1, 0
+    while waiting and isinstance(n, int) and count < n and isinstance(extent := waiting[-1].extent, int):
+        count, slowest = count * extent, slowest or extent
+        waiting.pop()
+    if not isinstance(n, int) or count < n or count - count // slowest >= n:
+        raise _cannot_group(iters, shape)
+    return count
 
 
 def _unit_beside(waiting: list[Iter], groups: list[Iters], iters: Iters) -> Iter:

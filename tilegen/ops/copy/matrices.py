@@ -96,6 +96,8 @@ def _value(count: int, trans: bool) -> dict[str, int | bool]:
 def fit_matrices(context: Context, register: Operand, shared: Operand) -> Fit:
     """Which way round the register tensor consists of matrices whose rows lie in shared memory. Raises Refused."""
     owned = own(context, register, [shared])
+    if owned.limits:
+        raise Refused(f"threads share {register.region.text} unevenly, and matrices are whole")
     lanes, pair = lane_strides(owned), _pair_stride(owned)
     trans = lanes[2:] == (1, 2, 4)
     if not trans and (*lanes[:2], pair) != (2, 4, 1):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tilegen.arithmetic import TFLOAT32
@@ -29,9 +30,16 @@ class Writing:
     taken: frozenset[str]
     has_budgets: bool = False
 
+    @cached_property
+    def own_names(self) -> dict[str, str]:
+        """What operands and values are called that the epilogue names: as there, but where the spec has that name."""
+        given = (*self.problem.named, *re.findall(r"([A-Za-z_]\w*)\s*=(?!=)", self.problem.epilogue))
+        beside = self.taken | frozenset(given)
+        return {name: fresh_name(name, beside) if name in self.taken else name for name in given}
+
     def fresh(self, name: str) -> str:
-        """``name``, or one like it that the spec does not have."""
-        return fresh_name(name, self.taken)
+        """``name``, or one like it that neither the spec nor the epilogue has."""
+        return fresh_name(name, self.taken.union(self.own_names.values()))
 
     def name_of(self, matrix: Matrix) -> str:
         """The array, or the view of it with the last two dimensions exchanged."""
@@ -117,7 +125,7 @@ def finish(
     problem = w.problem
     if not problem.epilogue:
         return {"cast": {**said, "src": sums, "dst": dst}}
-    own = {name: w.fresh(name) for name in ("acc", *problem.named)}
+    own = {"acc": w.fresh("acc"), **w.own_names}
     expression = re.sub(r"[A-Za-z_]\w*", lambda word: own.get(word[0], word[0]), problem.epilogue)
     named = {own["acc"]: sums} | {own[name]: w.stretched(m, rows, columns) for name, m in problem.named.items()}
     m, n, _ = problem.sides

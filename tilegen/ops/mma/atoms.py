@@ -123,19 +123,27 @@ def choose_tiling(call: Call, atom: MmaAtom, groups: int, held: dict[str, Held])
 
     None where no number of atoms along M and N divides the tile.
     """
-    fields, (m, n, k) = call.fields, extents_of(call)
+    found = list_tilings(call, atom, groups)
+    if call.fields.atoms == "auto" and "c" in held:
+        return next((t for t in found if _owns(t, held["c"], extents_of(call))), next(iter(found), None))
+    return next(iter(found), None)
+
+
+def list_tilings(call: Call, atom: MmaAtom, groups: int) -> tuple[AtomTiling, ...]:
+    """The call's own ``atoms``, or all numbers of atoms along M and N that divide the tile, those with the fewest
+    registers of a and b first.
+    """
+    fields, (m, n, _) = call.fields, extents_of(call)
     if fields.atoms != "auto":
-        return AtomTiling(atom, fields.atoms, fields.permutation)
+        return (AtomTiling(atom, fields.atoms, fields.permutation),)
     found = []
     for along_m in (d for d in range(1, groups + 1) if groups % d == 0):
         along_n = groups // along_m
         if m % (along_m * atom.shape[0]) or n % (along_n * atom.shape[1]):
             continue
         tiling = AtomTiling(atom, (along_m, along_n, 1), fields.permutation)
-        if "c" in held and _owns(tiling, held["c"], (m, n, k)):
-            return tiling
         found.append((m // along_m + n // along_n, along_n, tiling))
-    return min(found, key=lambda f: f[:2])[2] if found else None
+    return tuple(tiling for *_, tiling in sorted(found, key=lambda f: f[:2]))
 
 
 def _owns(tiling: AtomTiling, held: Held, tile: tuple[int, int, int]) -> bool:

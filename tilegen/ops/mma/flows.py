@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tilegen.errors import LayoutError
-from tilegen.layouts import MmaAtom, MmaTiling, TileLayout, cute, lay_out_mma, read_mma, suggest_whole, tile_mma
+from tilegen.layouts import MmaAtom, MmaTiling, cute, lay_out_mma, read_mma, suggest_whole, tile_mma
+from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.ops.flows import Flow, fixed
 from tilegen.ops.mma.atoms import (
     MMA_SYNC,
     SIMT,
-    choose_tiling,
     extents_of,
     is_function_of,
     is_named,
     list_atoms,
+    list_tilings,
     named_atom,
 )
 from tilegen.ops.mma.held import Held
@@ -33,24 +35,26 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
     """
     if call.regions["b"].buffer.scope == "shared":
         return _flow_of_warpgroup(call)
-    tiling = find_tiling(call, SCOPES[call.scope].size(threads))
-    if tiling is None or any(suggest_whole(tiling, name) for name in "ABC"):
+    return next(iter(_list_flows(call, threads)), ())
+
+
+def list_other_flows(call: Call, threads: int) -> tuple[tuple[Flow, ...], ...]:
+    """What owners may be instead, for other numbers of atoms along M and N: the fewest registers first."""
+    is_fixed = call.fields.atoms != "auto" or _read_accumulator(call) is not None
+    if is_fixed or call.regions["b"].buffer.scope == "shared":
         return ()
-    lane = SCOPES[call.scope].lane
-    layouts = {name: _number_by(lane, lay_out_mma(tiling, name.upper())) for name in ("c", "a", "b")}
+    return tuple(flows for flows in _list_flows(call, threads) if flows)[1:]
+
+
+def _list_flows(call: Call, threads: int) -> Iterator[tuple[Flow, ...]]:
+    """The owners for each tiling of a product of registers, the one first that is chosen without other ops."""
+    for tiling in find_tilings(call, SCOPES[call.scope].size(threads)):
+        yield () if any(suggest_whole(tiling, name) for name in "ABC") else _fix_operands(call, tiling)
+
+
+def _fix_operands(call: Call, tiling: MmaTiling) -> tuple[Flow, ...]:
+    layouts = {name: number_threads(lay_out_mma(tiling, name.upper()), call.scope) for name in ("c", "a", "b")}
     return tuple(fixed(call, name, layout, tiling.atom.name) for name, layout in layouts.items())
-
-
-def _number_by(lane: str, layout: TileLayout) -> TileLayout:
-    """The owners among the threads of an instance, where ``tx`` numbers them as if they were all: of fused adds.
-
-    >>> print(_number_by("laneid", lay_out_mma(tile_mma("fma.f32", (4, 8), None, (8, 8, 1)), "C")))
-    S[(2, 4, 8):(1, 1@laneid, 4@laneid)]
-    """
-    shard, replica = (
-        tuple(replace(i, axis=lane) if i.axis == "tx" else i for i in part) for part in (layout.shard, layout.replica)
-    )
-    return replace(layout, shard=shard, replica=replica) if lane else layout
 
 
 def _flow_of_warpgroup(call: Call) -> tuple[Flow, ...]:
@@ -76,22 +80,27 @@ def spell_tiling(call: Call, threads: int, atom: MmaAtom, held: Held) -> str:
 
 
 def find_tiling(call: Call, threads: int) -> MmaTiling | None:
-    """How atoms lie side by side over a product of registers: by its fields or c's layout, or chosen; None if none fit.
+    """The first of ``find_tilings``; None if no atoms fit."""
+    return next(find_tilings(call, threads), None)
+
+
+def find_tilings(call: Call, threads: int) -> Iterator[MmaTiling]:
+    """How atoms may lie side by side over a product of registers: by its fields or c's layout, or any, the best first.
 
     ``threads``: of one instance.
     """
     tile = extents_of(call)
-    if call.fields.atoms != "auto":
-        return tile_mma(named_atom(call), call.fields.atoms, call.fields.permutation, tile)
     written = _read_accumulator(call)
+    if call.fields.atoms != "auto":
+        yield tile_mma(named_atom(call), call.fields.atoms, call.fields.permutation, tile)
+        return
     if written is not None:
-        return replace(written, tile=tile)
+        yield replace(written, tile=tile)
+        return
     for atom in (*list_atoms(call, MMA_SYNC), *list_atoms(call, SIMT)):
         if is_named(atom, call.fields.atom) and not any(n % part for n, part in zip(tile, atom.shape, strict=True)):
-            chosen = choose_tiling(call, atom, max(1, threads // atom.threads), {})
-            if chosen is not None:
-                return tile_mma(atom, chosen.atoms, chosen.permutation, tile)
-    return None
+            for chosen in list_tilings(call, atom, max(1, threads // atom.threads)):
+                yield tile_mma(atom, chosen.atoms, chosen.permutation, tile)
 
 
 def _read_accumulator(call: Call) -> MmaTiling | None:

@@ -53,7 +53,7 @@ def hold(operand: Operand, threads: int) -> Held:
             if not isinstance(p.stride, int):
                 raise Refused(f"the region {region.text} cuts across the iters of {buffer.name}'s layout")
             places[p.axis] = places.get(p.axis, np.zeros(shape, np.int64)) + at[d] // p.weight % p.extent * p.stride
-    begin = buffer.layout.place(region.begins, buffer.shape)
+    begin = buffer.layout.place(region.begins, buffer.counted_shape)
     base, register = begin.pop("m", 0), places.pop("m", np.zeros(shape, np.int64))
     thread = np.zeros(shape, np.int64)
     for axis in {*places, *begin}:

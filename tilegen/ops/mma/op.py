@@ -13,7 +13,7 @@ from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
 from tilegen.errors import LayoutError
 from tilegen.layouts import ATOMS, derive_mma, find_atom, tile_mma
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms, named_atom
-from tilegen.ops.mma.flows import flow_of_product
+from tilegen.ops.mma.flows import flow_of_product, list_other_flows
 from tilegen.ops.mma.products import plan_product
 from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
 from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
@@ -191,4 +191,5 @@ OP = Op(
     ),
     queue=lambda call: PRODUCTS if call.fields.asynchronous else "",
     instructions=(*ROWS.values(), *WGMMA_ROWS.values()), flows=flow_of_product,
+    other_flows=list_other_flows,
 )  # fmt: skip

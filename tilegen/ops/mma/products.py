@@ -161,7 +161,7 @@ def _block(context: Context, call: Call, atom: MmaAtom, fit: ProductFit) -> Bloc
     names = frozenset(v.name for v in loops.values() if isinstance(v, Var))
     operands = [context.operand(call, name) for name in ("c", "a", "b")]
     formals = Formals(operands, (True,) * 3, call.scope, names)
-    bases = [o.buffer.layout.place(o.region.begins, o.buffer.shape).get("m", 0) for o in operands]
+    bases = [o.buffer.layout.place(o.region.begins, o.buffer.counted_shape).get("m", 0) for o in operands]
 
     def see(field: str, at: Index) -> Ref:
         side = list(_TABLES).index(field)

@@ -201,7 +201,7 @@ def _starts(tile: DescribedTile) -> Starts:
 
 # ---------------------------------------------------------------- registers
 def _register_base(operand: Operand) -> Index:
-    base: Index = operand.buffer.layout.place(operand.region.begins, operand.buffer.shape).get("m", 0)
+    base: Index = operand.buffer.layout.place(operand.region.begins, operand.buffer.counted_shape).get("m", 0)
     return base
 
 

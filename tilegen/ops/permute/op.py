@@ -24,8 +24,7 @@ from tilegen.plan import default_values
 from tilegen.scopes import GRID_LIMITS
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields
-
-MAX_RANK = 8
+from tilegen.spec.models import MAX_RANK
 
 
 class PermuteFields(WholeFields):

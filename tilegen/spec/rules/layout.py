@@ -44,7 +44,9 @@ LAYOUT_RULES = {
     ),
     "TG202": Rule(
         "layout and shape differ in size",
-        "A layout places as many elements as the shape has. Strides, not extents, say how far apart they lie.",
+        "A layout places as many elements as the shape has. Strides, not extents, say how far apart they lie. Threads "
+        "may share a dimension of registers unevenly: its slowest iter then passes its end by less than one step, as 3 "
+        "times 128 do of 257 elements, S[(3, 128):(1, 1@tx)].",
         _buffer("S[(32,9):(9,1)]"),
         _buffer("S[(32,8):(9,1)]"),
     ),

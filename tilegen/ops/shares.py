@@ -1,0 +1,239 @@
+"""Who does the work of an op that computes: the owners of its registers, or threads that share a region of memory.
+
+A way to share says which neighbours of which array a thread has together, and how threads follow each other. The
+accesses of each way are counted, as wide as they can be, and the cheapest is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from tilegen import layouts
+from tilegen.decisions import Candidate, Choice, Cost, judge, partition_key
+from tilegen.index import Index, Var, bound, mul
+from tilegen.ops.edges import allows_run
+from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, bind, ref_at
+from tilegen.ops.ownership import Ownership
+from tilegen.ops.partition_layout import SECTOR_BYTES, SHARINGS, VECTOR_BYTES, lane_axis, partition_layout, vector_elems
+from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
+from tilegen.plan import Block, Memory
+from tilegen.spec.data import Buffer, Call, Region
+
+
+@dataclass(frozen=True)
+class Share:
+    """A way in which threads share a region: the ``owner`` that says who has what, and its name for a pin.
+
+    The name is "" where a register tensor of the op is the owner.
+    """
+
+    owner: Operand
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class NewPartition:
+    """The layout of a new owner, the bytes of its vectors in the narrowest array, and its name."""
+
+    layout: layouts.TileLayout
+    vector_bytes: int
+    text: str
+
+
+@dataclass(frozen=True)
+class PreparedShare:
+    """A share, the elements that a thread has by it, and the function with accesses of at most so many elements."""
+
+    share: Share
+    owned: Ownership
+    build: Callable[[int], Block]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The function that was taken, what it costs, why, and the fields that say so."""
+
+    block: Block
+    cost: Cost
+    choices: tuple[Choice, ...]
+    pins: tuple[Pin, ...]
+
+
+# ---------------------------------------------------------------- the ways that there are
+def list_shares(context: Context, call: Call, operands: Sequence[Operand], shape: tuple[int, ...]) -> tuple[Share, ...]:
+    """Who may do the work: the owners of the first register tensor over all the region, or else of each partition.
+
+    Raises Refused where no operand covers the region.
+    """
+    for o in operands:
+        if o.memory.space == "register" and STRETCHED not in o.dims:
+            return (Share(o),)
+    in_memory = [o for o in operands if o.memory.space != "register"]
+    covering = [o for o in in_memory if STRETCHED not in o.dims]
+    if not covering:
+        raise Refused("no operand has an element for each of the result's")
+    memory, name = covering[0], context.fresh("tile")
+    found = []
+    for part in list_partitions(context, call.scope, covering, shape, len(covering) < len(in_memory)):
+        buffer = Buffer(name, "register", memory.buffer.dtype, shape, part.layout, name)
+        region = Region(buffer, (0,) * len(shape), shape, (True,) * len(shape), memory.region.text)
+        elems = layouts.extent_of(part.layout, "m") or 1
+        own_memory = Memory(name, buffer.dtype, (elems,), (1,), "register")
+        found.append(Share(bind(region, own_memory, context.condition), part.text))
+    return tuple(found)
+
+
+def list_partitions(
+    context: Context, scope: str, covering: Sequence[Operand], shape: tuple[int, ...], has_stretched: bool = False
+) -> tuple[NewPartition, ...]:
+    """The layouts of new owners over a region that only operands in memory cover.
+
+    Vectors lie as in one of the operands, the first first: from 16 bytes of the narrowest, as many elements as a thread
+    then keeps of others, down to one. Neighbour threads follow the vectors as far as they go, or, where another operand
+    is stretched over rows (``has_stretched``), as far as a sector: a warp then reads less of that again.
+    """
+    axis, threads = lane_axis(scope, context.launch.threads)
+    narrowest = min(o.elem_bytes for o in covering)
+    names = {_order_of(o, shape): o.buffer.name for o in reversed(covering)}
+    orders = dict.fromkeys(_order_of(o, shape) for o in covering)
+    found: dict[layouts.TileLayout, NewPartition] = {}
+    for order, is_short, sharing in product(orders, (False, True)[: 1 + has_stretched], SHARINGS):
+        width = VECTOR_BYTES // narrowest
+        while width:
+            elems = vector_elems(shape, width, order)
+            beside = max(2, SECTOR_BYTES // (elems * narrowest)) if is_short else 0
+            layout = partition_layout(shape, narrowest, threads, axis, elems, order, sharing, beside)
+            text = f"{elems} of {names[order]}'s at once"
+            text += f", {beside} threads side by side" if is_short else ""
+            text += f", {sharing}" if sharing != "evenly" else ""
+            found.setdefault(layout, NewPartition(layout, elems * narrowest, text))
+            width = elems // 2
+    return tuple(found.values())
+
+
+def _order_of(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions of the region from the slowest in memory to the fastest."""
+    long = [k for k, n in enumerate(shape) if n > 1]
+    strides = dict(zip(long, (_stride(operand, d) for d in operand.dims), strict=True))
+    return tuple(sorted(range(len(shape)), key=lambda k: (-strides.get(k, 1 << 62), k)))
+
+
+def _stride(operand: Operand, d: int) -> int:
+    return bound(operand.iters[d][-1][1]) - 1
+
+
+# ---------------------------------------------------------------- the cheapest of them
+def choose_share(
+    context: Context, call: Call, others: Sequence[Operand], shares: Sequence[Share],
+    prepare: Callable[[Share], PreparedShare],
+) -> tuple[PreparedShare, Taken]:  # fmt: skip
+    """The cheapest of the shares that can be, by accesses as wide as can be, and of its widths the cheapest.
+
+    ``others``: the operands in memory. Raises Refused, as ``prepare`` does, where no share can be, and NotHad where
+    none is as the call's ``partition`` and ``width`` say.
+    """
+    if not shares[0].text:
+        if call.fields.partition is not None:
+            owner = shares[0].owner.buffer.name
+            raise NotHad("partition", f"the threads that own {owner} have its elements")
+        only = prepare(shares[0])
+        return only, choose_widths(context, only.owned, others, only.build, call.fields.width)
+    found: list[tuple[Cost, PreparedShare]] = []
+    reasons: list[Refused] = []
+    for share in shares:
+        try:
+            made = prepare(share)
+            block = made.build(_access_caps(made.owned, others)[0])
+        except Refused as reason:
+            reasons.append(reason)
+            continue
+        found.append((hear(context, _has_pins(call, others, made)).cost((block,)), made))
+    if not found:
+        raise reasons[0]
+    if not any(_has_pins(call, others, made) for _, made in found):
+        raise _miss(call, others, [made for _, made in found])
+    (least, best), why_pinned = pick(found, lambda f: _has_pins(call, others, f[1]), lambda f: f[0], partition_key)
+    taken = choose_widths(context, best.owned, others, best.build, call.fields.width)
+    candidates = tuple(Candidate(m.share.text, cost, judge(cost, least, m is best, partition_key)) for cost, m in found)
+    why = why_pinned or f"the cheapest of {len(found)}; a sector counts as two instructions"
+    choice = Choice("partition", best.share.text, candidates, why)
+    pins = ("partition", best.share.text), *taken.pins
+    return best, Taken(taken.block, taken.cost, (choice, *taken.choices), pins)
+
+
+def _has_pins(call: Call, others: Sequence[Operand], made: PreparedShare) -> bool:
+    partition, width = call.fields.partition, call.fields.width
+    return partition in (None, made.share.text) and (width is None or width in _access_caps(made.owned, others))
+
+
+def _miss(call: Call, others: Sequence[Operand], found: Sequence[PreparedShare]) -> NotHad:
+    """Which pin cannot be had, and what can be in its place; a partition is believed before a width."""
+    partition, known = call.fields.partition, [made.share.text for made in found]
+    if partition is not None and partition not in known:
+        return NotHad("partition", f"partitions are {'; '.join(known)}", known)
+    own = [made for made in found if partition in (None, made.share.text)]
+    caps = sorted({cap for made in own for cap in _access_caps(made.owned, others)}, reverse=True)
+    return NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
+
+
+def choose_widths(
+    context: Context, owned: Ownership, others: Sequence[Operand], build: Callable[[int], Block], pinned: int | None
+) -> Taken:
+    """The cheapest function of those with accesses of at most so many elements (``build(cap)``).
+
+    ``others``: the operands in memory; where there are none, nothing is chosen. Raises NotHad where ``pinned`` is not
+    such a number.
+    """
+    caps = _access_caps(owned, others)
+    if pinned is not None and not (others and pinned in caps):
+        if not others:
+            raise NotHad("width", "nothing of it is in memory")
+        raise NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
+    found = []
+    for cap in caps:
+        block = build(cap)
+        found.append((hear(context, pinned in (None, cap)).cost((block,)), cap, block))
+    (cost, cap, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
+    if not others:
+        return Taken(block, cost, (), ())
+    candidates = tuple(Candidate({"elems": c}, own_cost, judge(own_cost, cost, c == cap)) for own_cost, c, _ in found)
+    is_widest = cap == found[0][1]
+    why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
+    choice = Choice("vector_width", {"elems": cap}, candidates, why_pinned or why)
+    return Taken(block, cost, (choice,), (("width", cap),))
+
+
+def _access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
+    """Elements that an access may have: powers of two, the widest first; 1 where nothing is in memory."""
+    if not others:
+        return [1]
+    widest = max(widest_of(owned, k + 1, o, VECTOR_BYTES) for k, o in enumerate(others))
+    return [1 << k for k in range(widest.bit_length() - 1, -1, -1)]
+
+
+def widest_of(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
+    """The widest access of an operand in memory of at most ``cap`` elements: neighbours in the order of registers."""
+    loaded = digits_of(owned, side)
+    if not loaded or loaded[-1] != len(owned.walked) - 1:
+        return 1
+    digit, width = owned.digits[owned.walked[-1]], 1
+    while width * 2 <= cap and digit.extent % (width * 2) == 0 and owned.keeps_together(width * 2):
+        at, _ = owned.element(step_number(owned, width * 2))
+        ref = ref_at(operand, at)
+        if not allows_run(operand, ref, width * 2, digit, side):
+            break
+        width *= 2
+    return width
+
+
+def digits_of(owned: Ownership, side: int) -> tuple[int, ...]:
+    """The walked digits that move operand number ``side``."""
+    strides = [owned.digits[k].strides[side] for k in owned.walked]
+    return tuple(n for n, stride in enumerate(strides) if not (isinstance(stride, int) and stride == 0))
+
+
+def step_number(owned: Ownership, width: int) -> Index:
+    steps = owned.count // width
+    return mul(Var(owned.step, steps), width) if steps > 1 else 0
