@@ -232,10 +232,10 @@ def test_a_dict_builds_what_its_yaml_builds() -> None:
 # ---------------------------------------------------------------- the text of an error
 def test_the_text_of_an_error_has_place_code_and_fix() -> None:
     with pytest.raises(tilegen.SpecError) as caught:
-        tilegen.load("kernel: k\nthread: 32\narch: sm_9\nops: []\n")
+        tilegen.load("kernel: k\nthread: 32\narch: sm90\nops: []\n")
     assert str(caught.value).splitlines() == [
         "<text>:2:1: TG101: unknown key 'thread' in the spec (did you mean 'threads'?)",
-        "<text>:3:7: TG109: unknown arch 'sm_9' (did you mean 'sm_90'?)",
+        "<text>:3:7: TG109: unknown arch 'sm90' (did you mean 'sm_90'?)",
     ]
 
 

@@ -303,7 +303,7 @@ def test_a_text_that_is_no_tiling() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (("mma.m16n8k17", 1, None, "C", (16, 8, 16)), "there is no atom 'mma.m16n8k17'", "did you mean 'mma.m16n8k1"),
+        (("mma.m16n8k17", 1, None, "C", (16, 8, 16)), "there is no atom 'mma.m16n8k17'", "atoms are fma.f32"),
         (("hmma", (1,), None, "C", (16, 8, 16)), "there is no atom 'hmma'", "atoms are fma.f32, fma.f64"),
         ((7, (1,), None, "C", (16, 8, 16)), "there is no atom 7", ""),
         (("fma.f32", (1,), None, "D", (1, 1, 1)), "an operand is 'A', 'B' or 'C', not 'D'", ""),

@@ -6,7 +6,7 @@ import these modules themselves, and what plans a kernel starts without them.
 
 from tilegen.arithmetic.describing import describe_functions
 from tilegen.arithmetic.domain import FOLDS, TYPED, Domain, Typed
-from tilegen.arithmetic.functions import FUNCTIONS, MathFunction, type_of
+from tilegen.arithmetic.functions import FUNCTIONS, MathFunction, common_type, to_type, type_of
 from tilegen.arithmetic.products import (
     TFLOAT32,
     TFLOAT32_CUT,
@@ -23,6 +23,7 @@ from tilegen.arithmetic.tree import (
     Node,
     Parameter,
     Whole,
+    count_written,
     find_elements,
     list_nodes,
     type_of_element,
@@ -31,7 +32,7 @@ from tilegen.arithmetic.typed import apply_typed, evaluate_typed, round_to
 
 __all__ = [
     "FOLDS", "FUNCTIONS", "NODE_TYPES", "TFLOAT32", "TFLOAT32_CUT", "TFLOAT32_EVEN", "TYPED", "Apply", "Domain",
-    "Element", "Literal", "MathFunction", "Node", "Parameter", "Typed", "Whole", "apply_typed", "cut_to_tfloat32",
-    "describe_functions", "evaluate_typed", "find_elements", "list_nodes", "multiply", "round_to",
-    "round_to_tfloat32", "type_of", "type_of_element",
+    "Element", "Literal", "MathFunction", "Node", "Parameter", "Typed", "Whole", "apply_typed", "common_type",
+    "count_written", "cut_to_tfloat32", "describe_functions", "evaluate_typed", "find_elements", "list_nodes",
+    "multiply", "round_to", "round_to_tfloat32", "to_type", "type_of", "type_of_element",
 ]  # fmt: skip

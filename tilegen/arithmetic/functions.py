@@ -6,12 +6,14 @@ a compiler cannot fuse it with an addition behind the text's back, and ``fma`` i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilegen.arithmetic.tree import Apply, Literal, Node
 
 Array = NDArray[Any]
 
@@ -163,3 +165,29 @@ def type_of(function: str, types: tuple[str, ...]) -> str:
     """
     row = FUNCTIONS[function]
     return types[-1] if row.gives == "same" else row.gives
+
+
+def common_type(types: Sequence[str], floating: bool = False) -> str:
+    """An int meets a float as float32; of two sizes the larger.
+
+    >>> common_type(["bool"]), common_type(["int32", "int64"]), common_type(["int64", "float32"])
+    ('int32', 'int64', 'float32')
+    """
+    if "float64" in types:
+        return "float64"
+    if floating or "float32" in types:
+        return "float32"
+    return "int64" if "int64" in types else "int32"
+
+
+def to_type(node: Node, type_: str) -> Node:
+    """A node in another type; a number of the text is read anew.
+
+    >>> to_type(Literal(2, "int32"), "float32"), to_type(Element(0, "int8"), "float32").function
+    (Literal(value=2.0, type='float32'), 'float32')
+    """
+    if node.type == type_:
+        return node
+    if isinstance(node, Literal):
+        return Literal(float(node.value) if type_ in FLOATS else int(node.value), type_)
+    return Apply(type_, (node,), type_)

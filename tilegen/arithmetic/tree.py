@@ -99,3 +99,21 @@ def find_elements(node: Node) -> tuple[Element, ...]:
     """
     found = {n.number: n for n in list_nodes(node) if isinstance(n, Element)}
     return tuple(found[k] for k in sorted(found))
+
+
+def count_written(node: Node) -> int:
+    """The nodes of a tree, each as often as it stands there.
+
+    >>> half = Apply("*", (Element(0, "float32"), Literal(0.5, "float32")), "float32")
+    >>> count_written(half), count_written(Apply("+", (half, half), "float32"))
+    (3, 7)
+    """
+    return _count_written(node, {})
+
+
+def _count_written(node: Node, known: dict[int, int]) -> int:
+    """``known``: of nodes by identity."""
+    if id(node) not in known:
+        args = node.args if isinstance(node, Apply) else ()
+        known[id(node)] = 1 + sum(_count_written(arg, known) for arg in args)
+    return known[id(node)]

@@ -15,9 +15,10 @@ from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, mul, substitute
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.edges import Inside, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
+from tilegen.ops.formals import Formals
 from tilegen.ops.holding import find_slot
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, ref_at
+from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, step_number, widest_of
 from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory, when

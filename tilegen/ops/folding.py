@@ -13,7 +13,7 @@ from math import gcd, prod
 
 import numpy as np
 
-from tilegen.arithmetic import Apply, Element, Literal, Node, Whole
+from tilegen.arithmetic import Apply, Element, Literal, Node, Whole, to_type
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.layouts import Iter, tile_of
@@ -26,7 +26,7 @@ from tilegen.ops.scratch import PART_BYTES, Scratch
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
 from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call
-from tilegen.spec.formulas import coordinate, to_type
+from tilegen.spec.formulas import coordinate
 
 _WARP = SCOPES["warp"].threads
 INDEX = "int32"  # the type of indices on the way

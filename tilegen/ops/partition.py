@@ -33,7 +33,8 @@ from tilegen.ops.edges import (
     store_access,
     store_whole,
 )
-from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, parts_of, ref_at
+from tilegen.ops.formals import Formals
+from tilegen.ops.operand import STRETCHED, Context, Operand, parts_of, ref_at
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     FILL,

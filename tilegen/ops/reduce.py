@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Apply, Element, Node, Whole, type_of_element
+from tilegen.arithmetic import Apply, Element, Node, Whole, common_type, to_type, type_of_element
 from tilegen.arithmetic import Literal as Number
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
@@ -39,7 +39,6 @@ from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
 from tilegen.plan import Block
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields
-from tilegen.spec.formulas import common_type, to_type
 from tilegen.spec.shapes import drop_ones
 
 _FUNCTIONS = {"sum": "+", "prod": "*", "max": "max", "min": "min", "argmax": "max", "argmin": "min"}

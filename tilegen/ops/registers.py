@@ -8,8 +8,9 @@ from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import split_number
 from tilegen.ops.edges import Inside, allows_run, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
+from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused, ref_at
+from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when

@@ -10,7 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isinf
 
-from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Parameter, Whole, list_nodes, type_of_element
+from tilegen.arithmetic import (
+    FUNCTIONS,
+    Apply,
+    Element,
+    Literal,
+    Node,
+    Parameter,
+    Whole,
+    common_type,
+    count_written,
+    list_nodes,
+    to_type,
+    type_of_element,
+)
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
 from tilegen.dtypes import DTYPES, is_held, say_range
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
@@ -339,32 +352,6 @@ def _term(value: Value) -> Term:
     return value if isinstance(value, Term) else Term(value.index, value.start, value.end, value.is_condition)
 
 
-def common_type(types: Sequence[str], floating: bool = False) -> str:
-    """An int meets a float as float32; of two sizes the larger.
-
-    >>> common_type(["bool"]), common_type(["int32", "int64"]), common_type(["int64", "float32"])
-    ('int32', 'int64', 'float32')
-    """
-    if "float64" in types:
-        return "float64"
-    if floating or "float32" in types:
-        return "float32"
-    return "int64" if "int64" in types else "int32"
-
-
-def to_type(node: Node, type_: str) -> Node:
-    """A node in another type; a number of the text is read anew.
-
-    >>> to_type(Literal(2, "int32"), "float32"), to_type(Element(0, "int8"), "float32").function
-    (Literal(value=2.0, type='float32'), 'float32')
-    """
-    if node.type == type_:
-        return node
-    if isinstance(node, Literal):
-        return Literal(float(node.value) if type_ in FLOATS else int(node.value), type_)
-    return Apply(type_, (node,), type_)
-
-
 def _refuse_not_held(parser: FormulaParser, tree: Node) -> None:
     """Raise TG112 at a number that its type would hold as infinity, or as 0: what it meets says which type that is."""
     for number in (n for n in list_nodes(tree) if isinstance(n, Literal) and n.type in FLOATS):
@@ -379,14 +366,6 @@ _SAID = {
     "=": "compare with '=='; a value is named before what uses it: 't = x + y; t * t'",
     ";": "write 'NAME = value;' before what uses the name",
 }
-
-
-def _count_nodes(node: Node, known: dict[int, int]) -> int:
-    """The nodes of a tree, each as often as it stands there; ``known``: of nodes by identity."""
-    if id(node) not in known:
-        args = node.args if isinstance(node, Apply) else ()
-        known[id(node)] = 1 + sum(_count_nodes(arg, known) for arg in args)
-    return known[id(node)]
 
 
 def parse_formula(
@@ -414,7 +393,7 @@ def parse_formula(
         raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next, hint=hint)
     parser.refuse_unread()
     tree = parser.node_of(_term(value))
-    if (count := _count_nodes(tree, {})) > _MOST_NODES:
+    if (count := count_written(tree)) > _MOST_NODES:
         message = f"with the values of names written out this has {count} parts; at most {_MOST_NODES} are computed"
         raise passage.fault("TG111", message, 0, len(passage.text), "keep a value in registers, by an op of its own")
     _refuse_not_held(parser, tree)

@@ -13,8 +13,9 @@ from itertools import pairwise
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
+from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused, ref_at
+from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.plan import (

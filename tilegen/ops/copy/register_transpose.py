@@ -29,8 +29,9 @@ from tilegen.ops.copy.register_tiles import (
 )
 from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_columns, turn_run, turns_by_columns
 from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
+from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, ref_at
+from tilegen.ops.operand import Context, Heard, Operand, Refused, ref_at
 from tilegen.ops.partition import is_flat
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop

@@ -23,8 +23,9 @@ from tilegen.ops.copy.shifted_tile import (
     split_vector,
 )
 from tilegen.ops.edges import Inside, drop_known, pad_load
+from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused
+from tilegen.ops.operand import Context, Operand, Refused
 from tilegen.ops.partition import is_flat
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop

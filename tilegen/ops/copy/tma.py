@@ -20,10 +20,10 @@ from tilegen.layouts import SwizzleLayout, swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.digits import Digit, join
 from tilegen.ops.edges import passing_dims
+from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
-    Formals,
     Operand,
     Refused,
     absolute,

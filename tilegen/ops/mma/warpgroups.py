@@ -16,12 +16,13 @@ from tilegen.index import Index, Var, add, any_of, less, mod, mul, multiple
 from tilegen.index.bounds import is_below
 from tilegen.kept import keep
 from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
+from tilegen.ops.formals import Formals
 from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms
 from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
 from tilegen.ops.mma.held import Fragments, hold, matrix_of, read_fragments
 from tilegen.ops.mma.rows import wgmma_row
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused, bind, memory_of, parts_of
+from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.ops.edges import is_aligned
-from tilegen.ops.operand import Context, Formals, Operand, parts_of, ref_at
+from tilegen.ops.formals import Formals
+from tilegen.ops.operand import Context, Operand, parts_of, ref_at
 from tilegen.ops.permute_layout.lane_search import Side
 from tilegen.plan import Block, Move, Repeat, Step, Sync, flat_memory
 from tilegen.spec.data import Call
