@@ -59,15 +59,16 @@ def draw_descriptors(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """A table of an op's descriptors; [] where it has none."""
     if not found:
         return []
-    rows = []
+    rows, begins = [], []
     for d in found:
         starts = ", ".join(d["starts"][:_MOST_STARTS]) + (", .." if len(d["starts"]) > _MOST_STARTS else "")
         swizzle = f"{d['swizzle_bytes']} B" if d["swizzle_bytes"] else "none"
         leading = str(d["leading_bytes"]) if d["uses_leading"] else f"{d['leading_bytes']} (unused)"
         rows.append((
             d["operand"], d["buffer"], "K" if d["along"] == "k" else "M" if d["operand"] == "a" else "N",
-            leading, str(d["stride_bytes"]), swizzle, str(d["mode"]), starts,
+            leading, str(d["stride_bytes"]), swizzle, str(d["mode"]),
         ))  # fmt: skip
-    head = ("", "buffer", "along", "leading bytes", "stride bytes", "swizzle", "mode", "begins at byte")
+        begins += wrap_line(f"    {d['operand']} begins at byte {starts} of {d['buffer']}", 6)
+    head = ("", "buffer", "along", "leading bytes", "stride bytes", "swizzle", "mode")
     note = "leading and stride byte offsets are 16 bytes a step in the 64 bits; mode: bits 62 and 63"
-    return ["  matrix descriptors", *draw_table(head, rows, 3, "    ", COLUMNS), *wrap_line(f"    {note}", 4)]
+    return ["  matrix descriptors", *draw_table(head, rows, 3, "    ", COLUMNS), *begins, *wrap_line(f"    {note}", 4)]
