@@ -406,3 +406,20 @@ def test_a_kernel_that_does_nothing_with_a_parameter_is_proved() -> None:
     text = ROWS.split("ops:")[0].replace("threads: 32", "threads: 32\nparams: {M: {default: 300, max: 4096}}")
     text = text.replace("shape: [97, 32]}", "shape: [97, 32], partial: true}", 1).replace("[97, 32]", "[M, 32]")
     assert tilegen.build(text + 'ops:\n  - let: {tiles: "ceil(M / 16)"}\n').source
+
+
+@pytest.mark.parametrize("region", ["bx + 4", "bx - 4"])
+def test_an_array_that_nothing_is_written_to_is_as_the_spec_has_it(region: str) -> None:
+    """Every CTA writes a row outside of the array: neither plan nor spec writes an element."""
+    built = tilegen.build(f"""
+kernel: outside
+arch: sm_90
+threads: 32
+grid: {{bx: 4}}
+buffers:
+  X: {{scope: global, dtype: float32, shape: [4, 32]}}
+  Y: {{scope: global, dtype: float32, shape: [4, 32], partial: true}}
+ops:
+  - copy: {{src: "X[bx]", dst: "Y[{region} : +1]", edge: clip}}
+""")
+    assert built.proof is not None
