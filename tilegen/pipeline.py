@@ -55,7 +55,7 @@ def load(
     forked, with the same outcome.
 
     >>> load({"kernel": "k", "threads": 32, "params": {"M": 8}, "ops": []}, params={"M": 16}).constants
-    (Constant(name='M', value=16),)
+    (Constant(name='M', value=16, choices=()),)
     >>> load({"kernel": "k", "threads": 0, "ops": []})
     Traceback (most recent call last):
         ...

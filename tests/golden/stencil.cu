@@ -11,9 +11,10 @@
 //
 // 2. elementwise t[0 : +32, 4 : +128] t[2 : +32, 4 : +128] t[1 : +32, 3 : +128] t[1 : +32, 5 : +128] t[1 :
 //   +32, 4 : +128] -> Y[by*32 : +32, bx*128 : +128], scope cta
-//    variant: threads; 512 sectors, 1408 wavefronts, 384 instructions, 3808 address operations
-//    vector_width: elems = 4; the widest that any operand in memory allows
-//    elements_per_thread: 16; what a copy's partition gives to one
+//    variant: threads; 512 sectors, 640 wavefronts, 768 instructions, 5248 address operations
+//    partition: 1 of Y's at once; the cheapest of 3
+//    vector_width: elems = 1; the widest that any operand in memory allows
+//    elements_per_thread: 16; what this partition gives to one
 
 // 8 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
 __device__ __forceinline__ void cp_async_8_or_zero(void *smem, const void *gmem, bool inside)
@@ -54,24 +55,24 @@ __device__ __forceinline__ void elementwise_t_Y(int tx, int bx, int by, int M, i
     __align__(16) float t_own___[16];
     __align__(16) float t_own____[16];
     #pragma unroll
-    for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&t_own[f * 4] = *(const uint4 *)&t_n[f * 1088 + (tx >> 5) * 136 + (tx & 31) * 4 + 4];
-    }
-    #pragma unroll
-    for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&t_own_[f * 4] = *(const uint4 *)&t_s[f * 1088 + (tx >> 5) * 136 + (tx & 31) * 4 + 276];
+    for (int f = 0; f < 16; ++f) {
+        t_own[f] = t_n[f * 272 + (tx >> 7) * 136 + (tx & 127) + 4];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        t_own__[f] = t_w[(f >> 2) * 1088 + (tx >> 5) * 136 + (tx & 31) * 4 + (f & 3) + 139];
+        t_own_[f] = t_s[f * 272 + (tx >> 7) * 136 + (tx & 127) + 276];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        t_own___[f] = t_e[(f >> 2) * 1088 + (tx >> 5) * 136 + (tx & 31) * 4 + (f & 3) + 141];
+        t_own__[f] = t_w[f * 272 + (tx >> 7) * 136 + (tx & 127) + 139];
     }
     #pragma unroll
-    for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&t_own____[f * 4] = *(const uint4 *)&t_x[f * 1088 + (tx >> 5) * 136 + (tx & 31) * 4 + 140];
+    for (int f = 0; f < 16; ++f) {
+        t_own___[f] = t_e[f * 272 + (tx >> 7) * 136 + (tx & 127) + 141];
+    }
+    #pragma unroll
+    for (int f = 0; f < 16; ++f) {
+        t_own____[f] = t_x[f * 272 + (tx >> 7) * 136 + (tx & 127) + 140];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
@@ -80,9 +81,9 @@ __device__ __forceinline__ void elementwise_t_Y(int tx, int bx, int by, int M, i
                 t_own____[f]);
     }
     #pragma unroll
-    for (int f = 0; f < 4; ++f) {
-        if (by * 32 + f * 8 + (tx >> 5) < M && bx * 128 + (tx & 31) * 4 < N) {
-            *(uint4 *)&Y_dst[(size_t)(f * 8 + (tx >> 5)) * N + (tx & 31) * 4] = *(const uint4 *)&Y_own[f * 4];
+    for (int f = 0; f < 16; ++f) {
+        if (by * 32 + f * 2 + (tx >> 7) < M && bx * 128 + (tx & 127) < N) {
+            Y_dst[(size_t)(f * 2 + (tx >> 7)) * N + (tx & 127)] = Y_own[f];
         }
     }
 }

@@ -176,7 +176,7 @@ def test_a_running_maximum_of_negated_ints_is_right(expr: str, dtype: str) -> No
 def draw_tma_copy(seed: int, is_early: bool = False) -> dict[str, Any]:
     """A tile that TMA loads, stores, or both: widths of rows, swizzles, pitches, edges; it may not be possible.
 
-    ``is_early``: the first tiles begin before the array.
+    ``is_early``: the first tiles begin before the array, and threads store them: TMA does not.
     """
     draw = random.Random(seed)
     dtype = draw.choice(list(BYTES))
@@ -197,7 +197,7 @@ def draw_tma_copy(seed: int, is_early: bool = False) -> dict[str, Any]:
     tile = {"scope": "shared", "dtype": dtype, "shape": [rows, columns], "layout": layout}
     region, by_tma = (
         f"by*{rows} : +{rows}, bx*{columns} : +{columns}",
-        draw.choice([(True, True), (True, False), (False, True)]),
+        draw.choice([(True, True), (True, False), (False, True)]) if not is_early else (True, False),
     )
     load: dict[str, Any] = {"src": f"X[{region}]", "dst": "t", "edge": "clip"}
     store: dict[str, Any] = {"src": "t", "dst": f"Y[{region}]", "edge": "clip"}

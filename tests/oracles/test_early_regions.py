@@ -231,8 +231,7 @@ buffers:
 ops:
   - copy: {{src: "X[{row} : +8, {column} : +32]", dst: t, barrier: full, edge: clip}}
   - wait: {{barrier: full}}
-  - copy: {{src: t, dst: "Y[{row} : +8, {column} : +32]", edge: clip, variant: tma}}
-  - wait: {{tma: 0}}
+  - copy: {{src: t, dst: "Y[{row} : +8, {column} : +32]", edge: clip}}
 """
 
 
@@ -242,10 +241,20 @@ def boxes(row: str = "bx*8 - 3", column: str = "-8", rows: int = 13, columns: in
 
 @pytest.mark.parametrize(("row", "column"), [("bx*8 - 3", "0"), ("bx*8 - 8", "4"), ("bx*8", "-8"), ("bx*8 - 7", "-28")])
 def test_boxes_begin_before_an_array(row: str, column: str) -> None:
-    """TMA asks each dimension itself: what another row has at that place is neither read nor written."""
+    """TMA asks each dimension itself: what another row has at that place is not read. Threads store the tile."""
     built = tilegen.build(boxes(row, column))
-    assert {a["kind"] for op in built.manifest["ops"] for a in op["accesses"] if a["instructions"]} == {"tma"}
+    load = next(op for op in built.manifest["ops"] if op["op"] == "copy")
+    assert {a["kind"] for a in load["accesses"] if a["instructions"]} == {"tma"}
     verify_built(built, "cpu", (2, 3))
+
+
+def test_tma_stores_no_box_that_begins_before_its_array() -> None:
+    """A GPU ends the launch there, so the variant is refused, and threads are named."""
+    by_tma = boxes().replace('+32]", edge: clip}\n', '+32]", edge: clip, variant: tma}\n  - wait: {tma: 0}\n')
+    with pytest.raises(
+        tilegen.SpecError, match="may begin before Y in dimension 0, dimension 1: TMA stores no such box"
+    ):
+        tilegen.build(by_tma)
 
 
 # ---------------------------------------------------------------- wrong plans

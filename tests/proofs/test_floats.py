@@ -46,7 +46,7 @@ OTHERS = {
     "another constant": ("1.4426950408889634", "1.4426950408889"),
     "a mask off by one": ("index(1) < N", "index(1) < N - 1"),
     "a mask off by one the other way": ("index(1) < N", "index(1) <= N"),
-    "no mask": ("where(index(1) < N, x, -inf)", "x"),
+    "no mask": ("where(index(1) < N, x, -inf)", "x + 0.0"),
     "a mask with zeros": ("x, -inf)", "x, 0)"),
     "a sum that takes its elements twice": ("src: x, dst: sum", "expr: x + x, dst: sum"),
     "a product in place of a quotient": ('"x / sum"', '"x * sum"'),

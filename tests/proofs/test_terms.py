@@ -123,7 +123,7 @@ def test_a_cta_that_reads_what_another_one_writes(text):
 @pytest.mark.parametrize(
     "text",
     [
-        moved("bx"),
+        moved("where(bx == 4095, 4095, bx)"),
         moved("bx + 4096", rows=8192),  # what nobody writes
         moved("(bx + 1) % 2 + bx // 2 * 2", dst="bx + 4096", rows=8192),
         moved("bx * 2 + 1", dst="bx * 2", ctas=2048),

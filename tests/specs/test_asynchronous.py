@@ -123,7 +123,7 @@ def test_copies_of_other_threads_or_conditions_arrive_for_themselves(other: str)
 
 
 def test_commits_and_waits_are_not_blamed_for_a_copy_that_was_refused() -> None:
-    text = kernel("  - copy: {src: s, dst: s, async: true}", "  - commit", "  - wait: 0", OUT)
+    text = kernel('  - copy: {src: "s[0:4]", dst: "s[4:8]", async: true}', "  - commit", "  - wait: 0", OUT)
     with pytest.raises(TilegenError) as caught:
         build(text)
     (only,) = caught.value.diagnostics

@@ -183,8 +183,8 @@ def common_type(types: Sequence[str], floating: bool = False) -> str:
 def to_type(node: Node, type_: str) -> Node:
     """A node in another type; a number of the text is read anew.
 
-    >>> to_type(Literal(2, "int32"), "float32"), to_type(Element(0, "int8"), "float32").function
-    (Literal(value=2.0, type='float32'), 'float32')
+    >>> to_type(Literal(2, "int32"), "float32")
+    Literal(value=2.0, type='float32')
     """
     if node.type == type_:
         return node

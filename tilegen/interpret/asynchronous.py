@@ -141,6 +141,10 @@ def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
         text = site.text(x)
         value = site.group.spread(value_of(text, site))
         check_int(text, value, site)
+        if step.done is None and np.any(value < 0):
+            row = int(np.argmax(value < 0))
+            message = f"a box that TMA stores begins at {int(value[row])} of dimension {d} of {root.memory.name}"
+            site.fail(OUT_OF_BOUNDS, f"{message}: the GPU ends such a launch", row)
         axis = [-1 if j == k else 1 for j in range(len(step.map.box))]
         c = value.reshape(-1, *[1] * len(axis)) + np.arange(n).reshape(axis)
         apart = value * root.memory.elem_bytes % TMA_UNIT_BYTES if d == step.map.dims[-1] else np.zeros(1)

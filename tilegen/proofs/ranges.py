@@ -231,7 +231,8 @@ def _say_memory(memory: Memory) -> str:
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """A box lies inside its shared memory, and begins where TMA can put it; its coordinates in the array are ints.
 
-    Outside of the array TMA reads zeros and writes nothing, though the flat offset may be another row's.
+    Outside of the array TMA reads zeros and writes nothing, though the flat offset may be another row's. A box that is
+    stored does not begin before it. Source: docs/access-model.md, "TMA".
     """
     assert touch.map is not None
     if touch.ref.memory.space == "global":
@@ -240,8 +241,9 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         yield from _start(touch.ref.memory, CHUNK_BYTES, "a box", place)
         for d, x in enumerate(touch.ref.at):
             c = place.position.expand(x)
-            if not place.is_below(-INT_LIMIT - 1, c):
-                yield _before(place, touch.ref.memory.name, d, c, -INT_LIMIT)
+            first = 0 if touch.writes else -INT_LIMIT
+            if not place.is_below(first - 1, c):
+                yield _before(place, touch.ref.memory.name, d, c, first)
             if not place.is_below(c, INT_LIMIT):
                 yield _outside(place, touch.ref.memory.name, d, c, INT_LIMIT, 1)
         yield from _along_rows(touch.map, place.position.expand(touch.ref.at[touch.map.dims[-1]]), touch.writes, place)

@@ -302,6 +302,8 @@ def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> P
     """The elected thread starts the boxes and commits them as one group."""
     if array.memory.access != "out":
         raise Refused(f"the kernel also reads {array.buffer.name}, and no sync orders that after TMA's stores")
+    if array.early:
+        _refuse_early(array)
     boxes = cut_boxes(context, array, tile)
     formals, counters = _frame(context, call, tile, boxes)
     step = _box(formals, array, tile, boxes, counters, None)
@@ -310,6 +312,12 @@ def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> P
     store = _walk(boxes, counters, step)
     body = when(_elected(context, call), *store, Commit(TMA_STORE.queue))
     return _planned(context, formals.block(f"store_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
+
+
+def _refuse_early(array: Operand) -> None:
+    """A GPU ends the launch at a box that is stored from before its array. Source: docs/access-model.md, "TMA"."""
+    where = ", ".join(f"dimension {d}" for d in sorted(array.early))
+    raise Refused(f"the region may begin before {array.buffer.name} in {where}: TMA stores no such box, threads do")
 
 
 def _refuse_ends(array: Operand, tensor_map: TensorMap) -> None:
