@@ -69,7 +69,8 @@ def fill_measured(text: str) -> str:
             found = [result for name, result in read_results("gemm") if name.startswith(R_TABLE)]
             return f"{match[1]}{chr(10).join(map(run_tables, found or [None]))}\n{match[3]}"
         if match[2] == "ladder":
-            return f"{match[1]}{chr(10).join(ladder_table(*file) for file in read_results())}\n{match[3]}"
+            files = (file for file in read_results() if file[1].get("products"))
+            return f"{match[1]}{chr(10).join(ladder_table(*file) for file in files)}\n{match[3]}"
         if match[2] in ("experiments", "by_hand"):
             tables = (experiment_tables(match[2], *file) for file in read_results(match[2]))
             return f"{match[1]}{chr(10).join(tables)}\n{match[3]}"
@@ -99,15 +100,13 @@ def describe(result: dict[str, Any], name: str) -> str:
         f"{right} of {len(kernels)} kernels are right: every byte of every array, for"
         f" every parameter case and two inputs each. {equal} of {len(counters)} predicted totals equal the hardware's"
         " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
-        f" `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).{_witness_text(kernels)}",
+        f" `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).{_witness_text(kernels)}{_since_text(kernels)}",
         launch_line(result.get("launches", {})),
         sanitizer_line(kernels),
         counter_table(kernels),
-        "Instruction by instruction (source counters), the same widths, counts and costs: "
-        + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
-        + ".",
+        instruction_line(result.get("per_instruction", {})),
         random_lines(result.get("random", {})),
-        loop_table(result["warp_permute_loop"]),
+        loop_table(result.get("warp_permute_loop", {})),
         call_table(result.get("calls", [])),
         time_table(kernels),
         compute_table(result.get("compute", {})),
@@ -122,6 +121,18 @@ def _witness_text(kernels: dict[str, Any]) -> str:
     differ = [(name, what, row) for name, what, row in rows if row.get("why")]
     said = [f"`{name}` {what} {r['counted']} for {r['predicted']} ({r['why']})" for name, what, r in differ]
     return f" The others: {', '.join(said)}; P0: docs/access-model.md." if said else ""
+
+
+def _since_text(kernels: dict[str, Any]) -> str:
+    """Kernels that are others since they were measured."""
+    said = [f"`{name}` ({k['since']})" for name, k in kernels.items() if "since" in k]
+    return f" Changed since: {', '.join(said)}." if said else ""
+
+
+def instruction_line(found: dict[str, Any]) -> str:
+    """Kernels whose every instruction was counted."""
+    said = ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in found.items())
+    return f"Instruction by instruction (source counters), the same widths, counts and costs: {said}." if said else ""
 
 
 def launch_line(launches: dict[str, dict[str, str]]) -> str:
@@ -179,6 +190,8 @@ def random_lines(found: dict[str, Any]) -> str:
 
 def loop_table(loop: dict[str, Any]) -> str:
     """Shared memory throughput of permute_layout."""
+    if not loop:
+        return ""
     rows = [
         "32 warps an SM, each permuting its own 4x32 float32 pair 4096 times: (bytes read + written) /"
         " (clock64 span x 128), lowest SM, median of five launches.",

@@ -93,12 +93,16 @@ def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[
     assert hash_code(draft(case.text, row["arch"], case.params).source) == row["code_sha256"]
 
 
+def test_every_spec_was_measured() -> None:
+    """Its kernel of this tree, on one device at least, and counted there."""
+    rows = [row for path in RESULTS for row in json.loads(path.read_text(encoding="utf-8"))["kernels"].values()]
+    found = {row["spec"] for row in rows if row.get("counters") and "since" not in row}
+    assert found == {p.name for p in (ROOT / "specs").glob("*.yaml")}
+
+
 @pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)
-def test_every_spec_was_measured_and_every_count_is_as_predicted(path: Path) -> None:
+def test_every_count_is_as_predicted(path: Path) -> None:
     kernels = json.loads(path.read_text(encoding="utf-8"))["kernels"]
-    known = {p.name for p in (ROOT / "specs").glob("*.yaml")}
-    assert {row["spec"] for row in kernels.values()} == known
-    assert {row["spec"] for row in kernels.values() if row.get("counters")} == known
     for name, row in kernels.items():
         assert row["correct"]
         for what, counter in (row.get("counters") or {}).items():

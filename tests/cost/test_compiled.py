@@ -57,6 +57,18 @@ def test_what_is_read_and_written_in_one_run_stays_apart():
     assert widths_of(plan, "ld") == [4] * 4 and widths_of(plan, "st") == [4] * 4
 
 
+def test_what_one_thread_loads_twice_from_one_place_is_loaded_once():
+    """Rows two apart, and those one below: of eight loads the last three rows of one are the first of the other."""
+    t, regs = flat_memory("t", "float32", 2048, "shared"), flat_memory("regs", "float32", 8, "register")
+    tx, i = Var("tx", 128), Var("i", 4)
+    loops = [Repeat(i, 4, (Move(regs[i + first], t[i * 256 + tx + row]),), True) for first, row in ((0, 0), (4, 256))]
+    plan = Plan("k", "sm_90", (1, 1, 1), (t,), (Role("all", 128, (Block("f", (), tuple(loops), (regs,)),)),))
+    assert widths_of(plan, "ld") == [4] * 5
+    stores = [Repeat(i, 4, (Move(t[i * 256 + tx + row], regs[i + first]),), True) for first, row in ((0, 0), (4, 256))]
+    plan = Plan("k", "sm_90", (1, 1, 1), (t,), (Role("all", 128, (Block("f", (), tuple(stores), (regs,)),)),))
+    assert widths_of(plan, "st") == [4] * 8
+
+
 CAST = """kernel: k
 threads: 32
 buffers:

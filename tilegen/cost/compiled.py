@@ -1,9 +1,11 @@
 """What a compiler makes of a plan's accesses: one of neighbours, less of what is cut down, later what only some need.
 
-nvcc 13 does three things to the loads and stores of a kernel's text that a hardware counter shows, and that the text
+nvcc 13 does four things to the loads and stores of a kernel's text that a hardware counter shows, and that the text
 does not say. They were seen in its machine code, and counted on an H200 (docs/access-model.md):
 
 * neighbours in shared memory that one thread touches in one unrolled loop become one access, as wide as is aligned;
+* what one thread loads twice from one place there is loaded once, as a row of a stencil above one and below another
+  (an H100, 2026-11-28: 65 loads of the 80 in specs/stencil.yaml);
 * of a 64-bit integer that is only ever converted to a narrower one, the low bytes alone are loaded, one by one;
 * what is loaded from an array and used under a condition alone may be loaded under it. Whether it is, is the
   compiler's choice, so both are counted: ``Access.needed`` holds the condition.
@@ -173,7 +175,7 @@ def _join_group(stretch: _Stretch, group: Sequence[Access]) -> list[Access] | No
         return None
     if any(v in variables(c) for loops in inner for v in loops for c in one.conditions):
         return None
-    if not _may_be_neighbours(stretch, list(zip(group, inner, strict=True)), one.width_bytes):
+    if not _may_meet(stretch, list(zip(group, inner, strict=True)), one):
         return None
     rows: dict[frozenset[Any], dict[int, Index]] = defaultdict(dict)  # what varies -> constant -> the whole
     for a, loops in zip(group, inner, strict=True):
@@ -188,18 +190,22 @@ def _join_group(stretch: _Stretch, group: Sequence[Access]) -> list[Access] | No
     wide = replace(plain, text_bytes=plain.width_bytes)
     runs = [run for row in rows.values() for run in _list_runs(row, plain)]
     joined = [replace(plain if w == plain.width_bytes else wide, byte=b, width_bytes=w) for b, w in runs]
-    return joined if any(a.text_bytes for a in joined) else None
+    is_fewer = one.kind == "ld" and sum(map(len, rows.values())) < count
+    return joined if is_fewer or any(a.text_bytes for a in joined) else None
 
 
-def _may_be_neighbours(stretch: _Stretch, group: Sequence[tuple[Access, list[Var]]], width: int) -> bool:
-    """Whether any two lie side by side in one thread: a quick look, at the least of all other variables."""
+def _may_meet(stretch: _Stretch, group: Sequence[tuple[Access, list[Var]]], one: Access) -> bool:
+    """Whether any two lie side by side in one thread, or two loads at one place: a quick look, at the least of all
+    other variables.
+    """
     found = []
     for a, loops in group:
         shape = [stretch.unrolled[v.name] for v in loops]
         trips = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
         env = {v.name: v.least for v in variables(a.byte)} | {v.name: k for v, k in zip(loops, trips, strict=True)}
         found.append(np.broadcast_to(np.asarray(evaluate(a.byte, env)), (prod(shape),)))
-    return bool((np.diff(np.sort(np.concatenate(found))) == width).any())
+    apart = np.diff(np.sort(np.concatenate(found)))
+    return bool((apart == one.width_bytes).any() or (one.kind == "ld" and (apart == 0).any()))
 
 
 def _list_runs(row: dict[int, Index], a: Access) -> Iterator[tuple[Index, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from tilegen.access import WARP_LANES
@@ -206,6 +207,10 @@ def _tell_apart(question: str, values: Sequence[Any]) -> Sequence[Any]:
 
 
 # ---------------------------------------------------------------- accesses and totals
+_MANY_ALIKE = 8  # accesses in a row that are one line
+_SUMMED = ("instructions", "wavefronts", "floor", "bytes_floor", "sectors", "sectors_floor")
+
+
 def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
     """The accesses with their counts and floors, and what is above a floor or leaves warps idle."""
     accesses = [(n, a) for n, a in enumerate(op["accesses"], first) if shows_all or a["threads"]]
@@ -215,25 +220,36 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
     if not accesses:
         return edges
     rows, idle = [], dict[int, list[str]]()
-    for number, a in accesses:
+    for number, a in _merge_alike(accesses):
         shared = a["space"] == "shared"
         unit, count, floor = (
             ("wavefront", a["wavefronts"], a["floor"]) if shared else ("sector", a["sectors"], a["sectors_floor"])
         )
         rows.append((
-            f"#{number}", a["buffer"], f"{a['space']} {KINDS[a['kind']]}", _say_width(a),
+            number, a["buffer"], f"{a['space']} {KINDS[a['kind']]}", _say_width(a),
             f"{a['threads']} of {threads}", str(a["instructions"]), count_words(count, unit, f"{unit}s"),
             *(("-", "-") if floor is None else (str(floor), str(count - floor))),
             str(a["bytes_floor"]) if shared else "-",
         ))  # fmt: skip
         if a["instructions"] and a["idle_warps"] and a["kind"] not in WHOLE:
-            idle.setdefault(a["idle_warps"], []).append(f"#{number}")
+            idle.setdefault(a["idle_warps"], []).append(number)
     head = ("", "buffer", "access", "a lane", "threads", "instructions", "cost", "floor", "above", "by bytes")
     lines = ["  accesses of one CTA, away from the edges", *draw_table(head, rows, 3, "    ", COLUMNS)]
     warps = count_words(-(-threads // WARP_LANES), "warp", "warps")
     for n, names in idle.items():
         lines += wrap_line(f"    idle: {n} of {warps} in {', '.join(names)}", 6)
     return [*lines, *edges, *(line for t in op["traffic"] for line in _above_floor(t, shows_all))]
+
+
+def _merge_alike(accesses: Sequence[tuple[int, Data]]) -> Iterator[tuple[str, Data]]:
+    """Accesses with their numbers as text; many in a row that say the same as one, with the sums of their counts."""
+    for _, group in groupby(accesses, key=lambda numbered: numbered[1]):
+        (first, one), *others = group
+        if len(others) < _MANY_ALIKE:
+            yield from ((f"#{number}", a) for number, a in ((first, one), *others))
+        else:
+            sums = {key: one[key] * (1 + len(others)) for key in _SUMMED if one[key]}
+            yield f"#{first} to #{others[-1][0]}", {**one, **sums}
 
 
 def _say_width(access: Data) -> str:
