@@ -34,7 +34,7 @@ from measure_cases import measure_cases
 from measure_compute import measure_compute
 from measure_kernels import LARGE, measure_kernel, summary
 from measure_products import measure_products
-from measure_random import disassemble, explain_difference, measure_random
+from measure_random import disassemble, explain_difference, measure_mixed, measure_random
 from permute_loop import measure_permute_loop
 from sanitizing import CLEAN, run_sanitizer
 from soak import is_soaked, soak_kernels
@@ -47,7 +47,7 @@ from tilegen.verifying import compile_for
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PARTS = ("kernels", "sanitizer", "soak", "loop", "random", "calls", "cases", "compute", "products")
+PARTS = ("kernels", "sanitizer", "soak", "loop", "random", "mixed", "calls", "cases", "compute", "products")
 
 
 def main() -> int:
@@ -74,8 +74,12 @@ def main() -> int:
             result["warp_permute_loop"] = measure_permute_loop(device)
             write_result(target, result)
         if "random" in args.part:
-            found = result["random"] = measure_random(device)
+            found = result["random"] = measure_random(device, first=args.first)
             print(f"{found['equal']} of {found['kernels']} random kernels as predicted", flush=True)
+            write_result(target, result)
+        if "mixed" in args.part:
+            found = result["mixed"] = measure_mixed(device)
+            print(f"{found['equal']} of {found['kernels']} kernels of mixed widths as predicted", flush=True)
             write_result(target, result)
         if "calls" in args.part:
             result["calls"] = list(measure_calls(pretend=False))
@@ -109,6 +113,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--group", nargs="*", default=[], help="cases of these groups alone")
     parser.add_argument("--name", nargs="*", default=[""], help="cases with one of these in their name alone")
     parser.add_argument("--stale", action="store_true", help="of compute, those whose kernel was not measured alone")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first random kernel")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--peers", nargs="*", choices=bench.NAMES, default=list(bench.NAMES))
     return parser.parse_args()
@@ -148,7 +153,8 @@ def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:
 
 
 KEPT = (
-    "kernels", "launches", "per_instruction", "warp_permute_loop", "random", "calls", "cases", "compute", "products",
+    "kernels", "launches", "per_instruction", "warp_permute_loop", "random", "mixed", "calls", "cases", "compute",
+    "products",
 )  # fmt: skip
 
 
@@ -175,7 +181,7 @@ def list_failures(result: dict[str, Any]) -> list[str]:
         out += [f"{name} {tool}: {words}" for tool, words in said if not CLEAN.fullmatch(words)]
     for way, said in result.get("launches", {}).items():
         out += [f"{name} by {way}: {words}" for name, words in said.items() if words != "ok"]
-    others = result.get("random", {}).get("others", {}).items()
+    others = [row for part in ("random", "mixed") for row in result.get(part, {}).get("others", {}).items()]
     found = ((n, what, row) for n, rows in others for what, row in rows.items() if not row["why"])
     out += [f"{n} {what}: predicted {row['predicted']}, counted {row['counted']}" for n, what, row in found]
     late = (row for row in result.get("calls", []) if is_late(row))

@@ -6,11 +6,14 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import yaml
 from counting import WITNESSES, compare_counts, count_kernels, is_as_predicted
 from launch_once import build_for
+from mixed_widths import SEEDS, count_sectors, draw_mixed
 from random_kernels import draw_kernel
 
 from tilegen import gpu
@@ -20,16 +23,29 @@ COUNT = 200
 
 
 def measure_random(device: gpu.Device, count: int = COUNT, first: int = 0) -> dict[str, Any]:
-    """How many kernels are as predicted in all counters, and every other with why.
+    """``count`` kernels of random_kernels.py from number ``first`` on, as ``count_drawn`` says."""
+    return {"first": first, **count_drawn(device, map(draw_kernel, range(first, first + count)))}
+
+
+def measure_mixed(device: gpu.Device) -> dict[str, Any]:
+    """The kernels of mixed_widths.py, as ``count_drawn`` says; ``over_floor``: sectors over their floor, by name."""
+    specs = [draw_mixed(seed) for seed in SEEDS]
+    ratios = {spec["kernel"]: round(sectors / floor, 3) for spec in specs for sectors, floor in [count_sectors(spec)]}
+    drawn = ((spec["kernel"], yaml.safe_dump(spec, sort_keys=False)) for spec in specs)
+    return {**count_drawn(device, drawn), "over_floor": ratios}
+
+
+def count_drawn(device: gpu.Device, drawn: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """How many kernels, as (name, spec), are as predicted in all counters, and every other with why.
 
     ``by the hardware``: ncu's count of loads or stores differs, and the hardware's own counter agrees. ``P0``: an
     LDGSTS names the predicate P0, of which ncu takes no notice (docs/access-model.md).
     """
     with tempfile.TemporaryDirectory() as folder:
-        paths = [write_kernel(Path(folder), number) for number in range(first, first + count)]
+        paths = [write_kernel(Path(folder), name, text) for name, text in drawn]
         counted = count_kernels(paths, WITNESSES)
         builds = [build_for(device, path, proved=True) for path in paths]
-    out: dict[str, Any] = {"kernels": count, "first": first, "equal": 0, "others": {}}
+    out: dict[str, Any] = {"kernels": len(builds), "equal": 0, "others": {}}
     for built in builds:
         name = built.plan.name
         rows = compare_counts(built, counted.get(name))
@@ -44,8 +60,7 @@ def measure_random(device: gpu.Device, count: int = COUNT, first: int = 0) -> di
     return out
 
 
-def write_kernel(folder: Path, number: int) -> str:
-    name, text = draw_kernel(number)
+def write_kernel(folder: Path, name: str, text: str) -> str:
     path = folder / f"{name}.yaml"
     path.write_text(text, encoding="utf-8")
     return str(path)

@@ -106,6 +106,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         counter_table(kernels),
         instruction_line(result.get("per_instruction", {})),
         random_lines(result.get("random", {})),
+        mixed_lines(result.get("mixed", {})),
         loop_table(result.get("warp_permute_loop", {})),
         call_table(result.get("calls", [])),
         time_table(kernels),
@@ -173,17 +174,35 @@ def random_lines(found: dict[str, Any]) -> str:
     """Random kernels whose counters were compared, and why some of them differ."""
     if not found:
         return ""
-    others = [(n, what, row) for n, rows in found["others"].items() for what, row in rows.items()]
     first, last = found["first"], found["first"] + found["kernels"] - 1
     said = (
         f"Random kernels {first} to {last} (`benchmarks/random_kernels.py`, every second with cp.async): all seven"
         f" counters of {found['equal']} of {found['kernels']} are as predicted."
     )
+    return said + _say_others(found)
+
+
+def mixed_lines(found: dict[str, Any]) -> str:
+    """Kernels that mix widths: their counters, and their sectors over the floor."""
+    if not found:
+        return ""
+    ratios = sorted(((ratio, name) for name, ratio in found["over_floor"].items()), reverse=True)
+    worst = ", ".join(f"`{name}` {ratio:.3f}" for ratio, name in ratios[:3])
+    said = (
+        f"Kernels that mix widths (`benchmarks/mixed_widths.py`): all seven counters of {found['equal']} of"
+        f" {found['kernels']} are as predicted. Sectors over their floor, the worst: {worst}."
+    )
+    return said + _say_others(found)
+
+
+def _say_others(found: dict[str, Any]) -> str:
+    """Counters that differ from the prediction, and why."""
+    others = [(n, what, row) for n, rows in found["others"].items() for what, row in rows.items()]
     if not others:
-        return said
+        return ""
     each = ", ".join(f"`{n}` {w} {r['counted']} for {r['predicted']} ({r['why'] or '?'})" for n, w, r in others)
     return (
-        f"{said} The others: {each}. P0: the machine code names a predicate that ncu takes no notice of"
+        f" The others: {each}. P0: the machine code names a predicate that ncu takes no notice of"
         " ([why](access-model.md#cpasync)); by the hardware: its own counter says what was predicted."
     )
 
