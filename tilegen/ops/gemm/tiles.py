@@ -7,6 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from tilegen.access import WARP_LANES, wavefronts
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.layouts import Iter, TileLayout, lay_out_mma, tile_mma
 from tilegen.layouts.constructors import find_atom
@@ -227,9 +230,24 @@ def _lay_out(w: Writing) -> tuple[str, str]:
     if w.recipe.load == BY_THREADS and bytes_of(p.a.dtype) == 2:
         return _lay_out_rows(p.a, bm, bk), _lay_out_rows(p.b, bk, bn)
     is_by_rows = find_atom(w.recipe.atom).kind == SIMT and w.recipe.load == BY_CP_ASYNC and bytes_of(p.a.dtype) == 4
-    if not is_by_rows or bk != 8 or bm % 4 or not (p.a.runs_along_rows and p.b.runs_along_rows):
+    if not is_by_rows or w.recipe.k_parts > 1:
         return "auto", "auto"
-    return f"S[({w.recipe.stages}, {bk}, {bm}):({bk * (bm + 4)}, {bm + 4}, 1)]", "row"
+    return _lay_out_k(w.recipe, bm, p.a.runs_along_rows), _lay_out_k(w.recipe, bn, not p.b.runs_along_rows)
+
+
+def _lay_out_k(recipe: Recipe, length: int, is_turned: bool) -> str:
+    """Rows of k, each ``length`` elements of 4 bytes; ``is_turned``: the array has k side by side, and elements come
+    one by one. Rows are then longer by as few elements as leave the fewest conflicts."""
+    stages, (_, _, bk) = recipe.stages, recipe.tile
+    if not is_turned:
+        return "row"
+    lanes = np.arange(WARP_LANES)
+
+    def conflict(pad: int) -> int:
+        return int(wavefronts("st", 4, (lanes % bk * (length + pad) + lanes // bk) * 4))
+
+    pitch = length + min(range(0, WARP_LANES, 4), key=conflict)
+    return f"S[({stages}, {bk}, {length}):({bk * pitch}, {pitch}, 1)]"
 
 
 def _lay_out_rows(x: Matrix, rows: int, columns: int) -> str:
