@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.access import WARP_LANES, wavefronts
+from tilegen.access import LINE_BYTES, WARP_LANES, cp_async_cost
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.layouts import Iter, TileLayout, lay_out_mma, tile_mma
 from tilegen.layouts.constructors import find_atom
@@ -101,11 +101,12 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         come = bring(f"({following}) % {stages}", "0", "0", **asked)
         # Nobody reads k-tile k any more: its place is for the one that comes ``stages`` later.
         go = [*fetch(f"{k} % {stages}", f"({later})*{bk}", when=f"{later} < {kt}"), "commit"]
+        meet: Statements = [{"wait": stages - 2}, {"sync": "cta"}] if stages > 1 else []
+        follow: Statements = [*come, *go] if stages > 1 else []  # of one k-tile, nothing
         body: Statements = [
             *([{"for": {i: steps - 1}, "unroll": True, "do": walk}] if steps > 1 else []),
-            {"wait": stages - 2},
-            {"sync": "cta"},
-            *([*come, *go, last] if steps % 2 == 0 else [last, *come, *go]),
+            *meet,
+            *([*follow, last] if steps % 2 == 0 else [last, *follow]),
         ]
         end: Statements = [{"wait": 0}]
     else:
@@ -213,10 +214,11 @@ def reads_past_the_end(recipe: Recipe, p: Problem) -> bool:
     """Are fragments read after the last k-tile too, of whatever is in the next place?
 
     Nobody uses them, and a condition would keep the compiler from moving these reads between the products. It takes a K
-    that is known to fill every place once.
+    that is known to fill every place once. After a k-tile that is the only one, nothing is read.
     """
     k, (_, _, bk) = p.sides[2], recipe.tile
-    return recipe.load == BY_CP_ASYNC and isinstance(k, int) and k > bk * (recipe.stages - 1)
+    is_ring = recipe.load == BY_CP_ASYNC and recipe.stages > 1
+    return is_ring and isinstance(k, int) and k > bk * (recipe.stages - 1)
 
 
 def _lay_out(w: Writing) -> tuple[str, str]:
@@ -241,10 +243,10 @@ def _lay_out_k(recipe: Recipe, length: int, is_turned: bool) -> str:
     stages, (_, _, bk) = recipe.stages, recipe.tile
     if not is_turned:
         return "row"
-    lanes = np.arange(WARP_LANES)
+    k, row = np.arange(WARP_LANES) % bk, np.arange(WARP_LANES) // bk
 
     def conflict(pad: int) -> int:
-        return int(wavefronts("st", 4, (lanes % bk * (length + pad) + lanes // bk) * 4))
+        return int(cp_async_cost("ca", 4, (k * (length + pad) + row) * 4, k * 4 + row * LINE_BYTES).wavefronts)
 
     pitch = length + min(range(0, WARP_LANES, 4), key=conflict)
     return f"S[({stages}, {bk}, {length}):({bk * pitch}, {pitch}, 1)]"
