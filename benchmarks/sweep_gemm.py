@@ -2,9 +2,12 @@
 
     python benchmarks/sweep_gemm.py --out FILE [--name 4096] [--most 64]
     python benchmarks/sweep_gemm.py --out FILE --product "907x1288x1232 bfloat16 col col row" "96x64x20000 bfloat16"
+    python benchmarks/sweep_gemm.py --out FILE --orders float32 float64
     python benchmarks/sweep_gemm.py --rank FILE  # no GPU: what FILE measured, as today's model ranks it
 
 ``--name``: those of SHAPES whose names have it. ``--product``: names of SHAPES, FEW_TILES or gemm_cases.py, as a whole.
+``--orders``: products of these types in every storage order, the pick of each beside those of ORDERED_PINS alone; a
+table of them is printed at the end.
 Kernels are built in other processes, without proofs, and checked here against float64; then timed in CUDA graphs, in
 turns with torch.matmul, on random normal data. The pick and the best are timed once more, all in turns (``together``):
 one after another they run on a device that is not equally warm, which is more than what tells them apart.
@@ -54,18 +57,39 @@ SHAPES = (
     Product(8192, 8192, 8192, "int8", "int32"),
 )  # fmt: skip
 FEW_TILES = (Product(96, 64, 20000), Product(100, 100, 30000, "float32", orders=("row", "row", "row")))  # a long K
+ORDERED = {
+    dtype: [
+        Product(*sides, dtype, orders=(a, b, "row"))
+        for sides in ((4096, 4096, 4096), (2048, 2048, 2048), (3001, 2503, 1100)) for a in ("row", "col")
+        for b in ("row", "col")
+    ] for dtype in ("float32", "float64")
+}  # fmt: skip
+ORDERED_PINS: dict[str, list[dict[str, Any]]] = {
+    "float32": [
+        {"variant": "simt", "tile": list(tile), "stages": stages}
+        for *tile, stages in ((128, 256, 16, 4), (256, 128, 16, 4), (128, 256, 16, 3), (128, 256, 8, 5),
+                              (256, 128, 8, 5), (128, 128, 16, 4), (128, 128, 8, 5))
+    ],
+    "float64": [
+        {"variant": "mma_sync", "tile": list(tile), "stages": stages, "turned": turned, "load": "cp_async"}
+        for *tile, stages, turned in ((64, 112, 16, 4, False), (96, 64, 16, 4, False), (64, 96, 16, 4, False),
+                                      (64, 64, 16, 4, False), (64, 112, 16, 4, True), (96, 64, 16, 4, True),
+                                      (64, 96, 16, 4, True))
+    ],
+}  # fmt: skip
 
 
 def find_shapes(names: list[str]) -> list[Product]:
     """The products of these names. Raises SystemExit for one that there is not."""
-    known = {p.name: p for p in (*all_products(), *FEW_TILES, *SHAPES)}
+    ordered = [p for products in ORDERED.values() for p in products]
+    known = {p.name: p for p in (*ordered, *all_products(), *FEW_TILES, *SHAPES)}
     if unknown := [name for name in names if name not in known]:
         sys.exit(f"no product is called {', '.join(map(repr, unknown))}; python benchmarks/gemm_cases.py lists them")
     return [known[name] for name in names]
 
 
-def list_pins(shape: Product) -> list[tuple[dict[str, Any], float]]:
-    """What pins each recipe, and the model's microseconds, the best first."""
+def list_pins(shape: Product, pins: dict[str, Any] | None = None) -> list[tuple[dict[str, Any], float]]:
+    """What pins each recipe that has ``pins``, and the model's microseconds, the best first."""
     from tilegen.arch import ARCHES
     from tilegen.ops import ALL_OPS
     from tilegen.ops.gemm.choose import rank_recipes
@@ -73,10 +97,18 @@ def list_pins(shape: Product) -> list[tuple[dict[str, Any], float]]:
     from tilegen.spec import load
     from tilegen.spec.data import WholeCall
 
-    (call,) = load(shape.spec({}), ALL_OPS).ops
+    (call,) = load(shape.spec(pins), ALL_OPS).ops
     assert isinstance(call, WholeCall)
     ranked, _ = rank_recipes(read_problem(call), ARCHES["sm_90a"], call.fields)
     return [(r.recipe.fields(), r.time.total * 1e6) for r in ranked]
+
+
+def list_ordered(shape: Product) -> list[tuple[dict[str, Any], float]]:
+    """The pick, and the best recipe of each of ORDERED_PINS that carries the product out."""
+    rows = list_pins(shape)[:1]
+    for pins in ORDERED_PINS[shape.dtype]:
+        rows += [row for row in list_pins(shape, pins)[:1] if row not in rows]
+    return rows
 
 
 def build_spec(given: dict[str, Any]) -> Built:
@@ -110,6 +142,7 @@ def main() -> int:
     parser.add_argument("--rank", type=Path)
     parser.add_argument("--name", nargs="*")
     parser.add_argument("--product", nargs="*")
+    parser.add_argument("--orders", nargs="*", choices=[*ORDERED])
     parser.add_argument("--most", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
@@ -122,9 +155,11 @@ def main() -> int:
     device = gpu.require_gpu()
     shapes = [s for s in SHAPES if any(name in s.name for name in args.name or [""])]
     shapes = find_shapes(args.product) if args.product else shapes
+    shapes = shapes if args.orders is None else [p for dtype in args.orders or ORDERED for p in ORDERED[dtype]]
+    rows_of = list_pins if args.orders is None else list_ordered
     found: dict[str, list[dict[str, Any]]] = {}
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 2), get_context("spawn")) as pool:
-        listed = {s: list_pins(s)[: args.most] for s in shapes}
+        listed = {s: rows_of(s)[: args.most] for s in shapes}
         waiting = {s: [pool.submit(build_one, s, pins) for pins, _ in rows] for s, rows in listed.items()}
         for shape, rows in listed.items():
             built = [w.result() for w in waiting[shape]]
@@ -133,7 +168,23 @@ def main() -> int:
             print(f"{shape.name}: picked {picked}, best {best}", flush=True)
             head = {"device": device.name, "driver": read_driver(), "date": datetime.date.today().isoformat()}
             args.out.write_text(json.dumps(head | {"shapes": found}, indent=1) + "\n", encoding="utf-8")
+    if args.orders is not None:
+        print(tabulate(found))
     return 0
+
+
+def tabulate(found: dict[str, list[dict[str, Any]]]) -> str:
+    """A line for each recipe of each product: the model's microseconds, its own, and cuBLAS's time over it."""
+    lines = [f"{'product':42} {'recipe':34} {'model':>9} {'us':>9} {'cublas/t':>9} {'together':>9}"]
+    for name, rows in found.items():
+        for k, row in enumerate(rows):
+            pins = row["pins"]
+            said = f"{'x'.join(map(str, pins['tile']))} {pins.get('stages', 1)} stages"
+            said += (" turned" if pins.get("turned") else "") + ("" if k else " (picked)")
+            numbers = [row["predicted_us"], row.get("us"), row.get("ratio"), row.get("together", {}).get("ratio")]
+            each = " ".join(f"{'-' if x is None else x:>9}" for x in numbers)
+            lines.append(f"{name:42} {said:34} {each} {row.get('error', '')}")
+    return "\n".join(lines)
 
 
 def rank_known(result: dict[str, Any]) -> dict[str, Any]:

@@ -413,7 +413,7 @@ def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
         ({"variant": "wgmma", "dtype": "int8", "result": "int32"}, "along K alone"),
         ({"tile": [128, 256, 64], "stages": 9}, "'stages: 9' beside 'tile: [128, 256, 64]'"),
         ({"tile": [128, 256, 64], "stages": 9}, "the nearest that can be is 'stages: 4'"),
-        ({"stages": 1, "variant": "mma_sync", "load": "cp_async"}, "the nearest that can be is 'stages: 2'"),
+        ({"stages": 1, "k": 8192, "variant": "mma_sync", "load": "cp_async"}, "the nearest that can be is 'stages: 2'"),
         ({"stages": 2, "load": "threads"}, "'stages: 2' beside 'load: threads'"),
         ({"permutation": [32, 32, 16], "load": "tma", "arch": "sm_90"}, "'load: tma' beside 'permutation"),
         ({"atoms": [2, 2, 1], "variant": "wgmma"}, "'atoms: [2, 2, 1]' beside 'variant: wgmma'"),

@@ -16,13 +16,15 @@ from tilegen.cost.tally import Tally
 from tilegen.cost.time import count_work
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Var
+from tilegen.layouts import TileLayout
 from tilegen.ops import ALL_OPS, tally
-from tilegen.ops.gemm import choose, op
+from tilegen.ops.gemm import choose, op, tiles
 from tilegen.ops.gemm.choose import choose_recipe, rank_recipes
 from tilegen.ops.gemm.op import expand_recipe
 from tilegen.ops.gemm.problem import Problem, read_problem, typical_values
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.tally import tally_spec
+from tilegen.planner import plan_spec
 from tilegen.spec import OwnData
 from tilegen.spec import load as read_spec
 from tilegen.spec.data import Spec, WholeCall
@@ -259,3 +261,54 @@ def test_of_a_long_k_at_odd_addresses_each_multiprocessor_may_make_one_tile() ->
     assert ranked[0] in others and ranked[0].work.tiles > 88  # which 128 x 128 makes
     for sizes in ((907, 1288, 200), (2907, 1288, 1232)):  # of a short K, and of many tiles
         assert not any(n & (n - 1) for r in ranked_of(*sizes, orders=orders) for n in r.recipe.tile[:2])
+
+
+STORED = tuple((a, b, "row") for a in ("row", "col") for b in ("row", "col"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8"])
+def test_few_k_tiles_take_few_stages(dtype: str, seed: int) -> None:
+    """No recipe has more stages than a CTA has k-tiles, but roles, which have two; one that is pinned has its own."""
+    draw = random.Random(seed)
+    m, n, k = draw.randint(1, 40) * 16, draw.randint(1, 40) * 16, draw.choice([16, 32, 48, 64, 96, 160, 320])
+    orders = draw.choice(STORED)
+    ranked = ranked_of(m, n, k, dtype=dtype, result="int32" if dtype == "int8" else "", orders=orders)
+    assert ranked
+    for one in ranked:
+        r = one.recipe
+        each = -(-one.work.tiles // r.ctas) if r.ctas else 1
+        assert r.stages <= max(-(-k // r.tile[2]) * each, 2 if r.load == "tma" else 1), r
+    pinned = ranked_of(m, n, 16, dtype=dtype, result="int32" if dtype == "int8" else "", orders=orders, stages=3)
+    assert all(one.recipe.stages == 3 for one in pinned)
+
+
+@pytest.mark.parametrize("orders", STORED)
+@pytest.mark.parametrize(("dtype", "k"), [("float32", 5), ("float32", 20), ("float64", 8), ("bfloat16", 12)])
+def test_products_of_one_or_two_k_tiles_are_proved(dtype: str, k: int, orders: tuple[str, str, str]) -> None:
+    built = tilegen.build(spec_of(136, 72, k, dtype, orders=orders, load="cp_async"))
+    picked = built.spec.choices[0].picked
+    assert picked["stages"] == -(-k // picked["tile"][2]) and built.proof.runs
+
+
+@pytest.mark.parametrize("orders", STORED)
+def test_fused_multiply_adds_find_rows_of_k_whatever_lies_side_by_side(
+    orders: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of shared memory, whose addresses are constants away from a thread's own: with no more wavefronts than the
+    layouts that the chooser would take, and fewer operators where some
+    elements come one by one. What comes one by one lies along a tile's shorter side."""
+    picked = tilegen.load(spec_of(4096, 4096, 4096, "float32", orders=orders)).choices[0].picked
+    bm, bn, _ = picked["tile"]
+    singly = (orders[0] == "row", orders[1] == "col")
+    assert singly[0] == singly[1] or (bm < bn) == singly[0]
+    for bk in (8, 16):
+        given = spec_of(512, 512, 64, "float32", orders=orders, variant="simt", tile=[128, 256, bk])
+        rows = tilegen.load(given)
+        assert all(isinstance(b.layout, TileLayout) for b in rows.buffers if b.scope == "shared")
+        with monkeypatch.context() as patch:
+            patch.setattr(tiles, "_lay_out", lambda w: ("auto", "auto"))
+            chosen = tilegen.load(given)
+        own, other = ([o.cost for o in plan_spec(spec).operations] for spec in (rows, chosen))
+        assert sum(c.wavefronts for c in own) <= sum(c.wavefronts for c in other)
+        assert not any(singly) or sum(c.address_ops for c in own) < sum(c.address_ops for c in other)

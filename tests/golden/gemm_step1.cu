@@ -66,7 +66,7 @@
 //    outer: 2; registers per thread / vector elements
 //
 // 11. copy A[m*128 : +128, (k + 2)*8 : +8] -> sa_t[k % 2], scope cta
-//    variant: cp_async; 7936 sectors, 7936 wavefronts, 1984 instructions, 25792 address operations
+//    variant: cp_async; 7936 sectors, 7936 wavefronts, 1984 instructions, 15872 address operations
 //    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
 //    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
 //
@@ -188,8 +188,7 @@ __device__ __forceinline__ void start_A_sa_t_2(int tx, const float *A, float *sa
 {
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)],
-            &A[(i_ * 32 + (tx >> 3)) * 512 + (tx & 7) + 16]);
+        cp_async_4(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)], &A[i_ * 16384 + 16]);
     }
 }
 
@@ -267,7 +266,7 @@ gemm_step1(const float *__restrict__ A, const float *__restrict__ B, float *__re
         copy_sa_t_a(tx, a, &sa[((k + 1) & 1) * 1056]);  // copy sa_t[(k + 1) % 2, :, 0 : +1] -> a[0]
         copy_sb_b(tx, b, &sb[((k + 1) & 1) * 1024]);  // copy sb[(k + 1) % 2, 0 : +1] -> b[0]
         if (k + 2 < 64) {
-            start_A_sa_t_2(tx, &A[m * 65536 + k * 8], &sa[(k & 1) * 1056]);  // copy A[m*128 : +128, (k + 2)*8 : +8] -> sa_t[k % 2]
+            start_A_sa_t_2(tx, &A[(m * 128 + (tx >> 3)) * 512 + k * 8 + (tx & 7)], &sa[(k & 1) * 1056]);  // copy A[m*128 : +128, (k + 2)*8 : +8] -> sa_t[k % 2]
         }
         if (k + 2 < 64) {
             start_B_sb_2(tx, &B[k * 4096 + n * 128], &sb[(k & 1) * 1024]);  // copy B[(k + 2)*8 : +8, n*128 : +128] -> sb[k % 2]

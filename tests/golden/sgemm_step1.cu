@@ -33,7 +33,7 @@
 //    outer: 2; registers per thread / vector elements
 //
 // 6. copy A[by*128 : +128, (k + 1)*8 : +8] -> saT[(k + 1) % 2], scope cta
-//    variant: cp_async; 65408 sectors, 65408 wavefronts, 16352 instructions, 261632 address operations
+//    variant: cp_async; 65408 sectors, 65408 wavefronts, 16352 instructions, 179872 address operations
 //    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
 //    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
 //
@@ -155,8 +155,7 @@ __device__ __forceinline__ void start_A_saT_2(int tx, const float *A, float *saT
 {
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4(&saT[(tx & 7) * 128 + i_ * 32 + ((tx >> 3) ^ ((tx & 7) * 4))],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7) + 8]);
+        cp_async_4(&saT[(tx & 7) * 128 + i_ * 32 + ((tx >> 3) ^ ((tx & 7) * 4))], &A[i_ * 131072 + 8]);
     }
 }
 
@@ -238,7 +237,8 @@ sgemm_step1(const float *__restrict__ A, const float *__restrict__ B, float *__r
     #pragma unroll 1
     for (int k = 0; k < 512; ++k) {
         if (k + 1 < 512) {
-            start_A_saT_2(tx, &A[by * 524288 + k * 8], &sa[((k + 1) & 1) * 1024]);  // copy A[by*128 : +128, (k + 1)*8 : +8] -> saT[(k + 1) % 2]
+            start_A_saT_2(tx, &A[(by * 128 + (tx >> 3)) * 4096 + k * 8 + (tx & 7)],
+                &sa[((k + 1) & 1) * 1024]);  // copy A[by*128 : +128, (k + 1)*8 : +8] -> saT[(k + 1) % 2]
         }
         if (k + 1 < 512) {
             start_B_sb_2(tx, k, &B[k * 32768 + bx * 128], sb);  // copy B[(k + 1)*8 : +8, bx*128 : +128] -> sb[(k + 1) % 2]

@@ -17,6 +17,9 @@ fitted to the 42 of 96 x 64 x 20000 and 203 x 8 x 1784.
 Fragments of float64 are pairs of registers, whose reads take about as long as the products: neither hides all of the
 other (28 recipes of 4096 x 4096 x 4096 in docs/results/gemm, H100).
 
+Of fused multiply-adds the others take the place: loads of fragments, copies, and what a k-tile takes besides. Their
+numbers are fitted to the loops of 28 kernels as nvcc 13.0 compiles them for sm_90a, four storage orders of float32.
+
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
 sheet divided by 132 multiprocessors at 1.83 GHz.
@@ -36,7 +39,8 @@ _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "f
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 _SIMT = {"float32": 256, "float64": 128}
 _MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
-_LOADS = 1.4  # instructions beside the products, for each row and column of a thread's sums
+_SHARE = 0.885  # of the rate at which a warp's instructions can begin, where fused multiply-adds are nearly all
+_K_TILE, _COPY = 50, 2.7  # other instructions of a thread: of a k-tile, and of each of its copies, with their addresses
 _DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 1.0, BY_THREADS: 0.5}  # the same of float64
 _DOUBLE_FEW = {1: 1.1, 2: 1.055}  # times as long, where so few CTAs of a multiprocessor hide their waits
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
@@ -71,7 +75,7 @@ class Work:
     ``panels``: parts in which a tile of d leaves. ``by_tma``: whether TMA writes them. ``aside_bytes``: of other arrays
     that a tile's epilogue reads. ``unused_reads``: elements of a and b that warps read after a tile's last k-tile.
     ``k_parts``: warps that share K and add up sums of ``sum_bytes`` each at the end. ``singles``: elements of a and b
-    that threads load one by one for one column of a tile's K.
+    that threads load one by one for one column of a tile's K. ``copies``: by which cp.async brings that column.
     """
 
     variant: str
@@ -95,6 +99,7 @@ class Work:
     k_parts: int = 1
     sum_bytes: int = 4
     singles: int = 0
+    copies: float = 0
 
     @property
     def tiles(self) -> int:
@@ -214,7 +219,8 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
         clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
         in_line = clocks["shared"] + max(0.0, own - clocks["shared"]) / busy
         clocks["l2"] = max(clocks["l2"], in_line) + _BEGIN
-    starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
+    starves = work.variant != "simt" and work.stages < steps * (waves if work.ctas else 1)
+    starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if starves else 1.0
     each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
     out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
     alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves  # the rest is under other products
@@ -269,7 +275,7 @@ def _wait_for_copies(copied: float, steps: int, stages: int) -> float:
     [3705, 10344, 30611]
     """
     each = copied / steps / _COPIED_BYTES_PER_CLOCK
-    return (steps + 1) * each + (steps - 1) * max(0.0, _ON_THE_WAY / (stages - 1) - each)
+    return (steps + 1) * each + (steps - 1) * max(0.0, _ON_THE_WAY / max(1, stages - 1) - each)
 
 
 def _count_beside(work: Work, staged: int) -> int:
@@ -303,10 +309,18 @@ def _multiplies_doubles(work: Work) -> bool:
 
 
 def _share_of_products(work: Work) -> float:
-    """The share of instructions that multiply, of threads with a square of sums as near as can be: others load."""
-    (bm, bn, _), side = work.tile, int((work.threads // work.k_parts) ** 0.5)
+    """The share of instructions that multiply, of threads with a square of sums as near as can be.
+
+    >>> few = Work("simt", "float32", (4096,) * 3, 1, (128, 256, 8), 4, 4, 5, 0, 1, 256, 0, copies=96)
+    >>> many = Work("simt", "float32", (4096,) * 3, 1, (128, 256, 8), 4, 4, 5, 0, 1, 256, 0, copies=384)
+    >>> round(_share_of_products(few), 3), round(_share_of_products(many), 3)  # one by one, elements take more copies
+    (0.802, 0.785)
+    """
+    (bm, bn, bk), side = work.tile, int((work.threads // work.k_parts) ** 0.5)
     rows, columns = max(1, bm // side), max(1, bn // side)
-    return rows * columns / (rows * columns + _LOADS * (rows + columns))
+    products = rows * columns * bk / work.k_parts
+    loads = products * (1 / rows + 1 / columns) * work.factor_bytes / 16
+    return _SHARE * products / (products + loads + _K_TILE + _COPY * work.copies * bk / work.threads)
 
 
 def _interpolate(points: tuple[tuple[int, float], ...], x: int) -> float:

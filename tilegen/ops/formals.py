@@ -17,9 +17,9 @@ class Formals:
     ``see`` turns a reference into the one seen from inside. What it adds over variables that are constant during a call
     (CTA axes, loops around the op, the axes that number instances of its scope) moves to the base, once per call.
 
-    ``own``: variables of the function itself. ``guarded``: operands whose accesses ask each for the end of its array;
-    what a thread adds to all of them moves to the base as well, unless they are in a loop over ``rolled`` that is not
-    unrolled. A compiler sees such a base itself, but not behind guards: there it makes each address anew
+    ``own``: variables of the function itself. ``guarded``: operands whose accesses, each or all, stand behind a
+    condition; what a thread adds to all of them moves to the base as well, unless they are in a loop over ``rolled``
+    that is not unrolled. A compiler sees such a base itself, but not behind guards: there it makes each address anew
     (docs/performance.md).
     """
 

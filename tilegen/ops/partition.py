@@ -250,12 +250,14 @@ def tile_block(
     if not source and not via.queue:
         loop = stage_loop(loop, tile.operands, bundle, tile.count % (bundle * tile.threads) == 0)
     trip = enter_trip(context, _group(tile, loop), tile.count // bundle)
+    # Elements that come one by one, and only under the call's own condition, are as those that ask for an end.
+    is_asked = bundle == 1 and bool(via.queue) and context.condition is not True
     formals = Formals(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
         {tile.step, tile.chunk, context.fresh("group"), context.fresh("r"), context.fresh("e")},
-        [may_pass_end(o) for o in tile.operands],
+        [may_pass_end(o) or (is_asked and o.memory.space == "global") for o in tile.operands],
         tile.chunk,
     )
     regs = flat_memory(context.fresh("regs"), dtype, bundle * loop.sets, "register")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from tilegen.arch import Arch
@@ -15,7 +14,7 @@ from tilegen.errors import SpecError
 from tilegen.ops.gemm.pins import check_pins, has_pins, read_pins, refuse_pins, unpin
 from tilegen.ops.gemm.problem import Problem, typical_sides, typical_values
 from tilegen.ops.gemm.recipe import Recipe, spell_tiling
-from tilegen.ops.gemm.recipes import VARIANTS, find_product, fits
+from tilegen.ops.gemm.recipes import VARIANTS, count_useful_stages, find_product, fits
 from tilegen.ops.gemm.work import describe_work
 from tilegen.ops.tally import tally_spec
 from tilegen.spec.data import Spec, WholeCall
@@ -112,10 +111,11 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
             continue
         for is_turned in _list_turns(problem, variant, fields):
             p = problem.turned() if is_turned else problem
-            for r in chain.from_iterable(recipes(p, arch, given) for given in listed):
+            for asked, r in ((wished, r) for wished in listed for r in recipes(p, arch, wished)):
                 if not is_first and r.k_parts == 1 and variant != "rows":
                     continue
-                recipe = replace(r, is_turned=is_turned, overlap=_overlap(fields, arch))
+                stages = r.stages if asked.stages else min(r.stages, count_useful_stages(r, p))
+                recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch))
                 if recipe not in seen and has_pins(recipe, fields) and fits(recipe, p, arch):
                     seen.add(recipe)
                     work = describe_work(recipe, p)

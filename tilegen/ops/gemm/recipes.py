@@ -12,7 +12,7 @@ from tilegen.access import WARP_LANES
 from tilegen.arch import Arch
 from tilegen.arch.data import registers_for, typical_device
 from tilegen.arithmetic import TFLOAT32
-from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
+from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, derive_mma, find_atom, find_tma_problems, tile_mma
 from tilegen.ops.gemm.parts import Writing, bytes_of, count_staged_bytes
@@ -28,6 +28,7 @@ _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 
 _DOUBLE_TILES = ((64, 112), (96, 64), (64, 96), (64, 64), (64, 32))  # whose sums and fragments 4 warps hold, as pairs
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
 _SIDES, _WARPS = (64, 80, 96, 112, 128), ((1, 4), (2, 2), (4, 1), (2, 4), (4, 2))  # of tiles where one is made by each
+_DEEP = 16  # k of a k-tile of fused multiply-adds, of which 4 stages are enough, and whose places need no division
 _LONG_K = 512  # K that is worth sharing
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
@@ -260,9 +261,10 @@ def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     is_async = _loads_by_themselves(p, fields)
     yield from _shared_k_recipes(p, arch, fields, atom, is_async)
     runs = fields.permutation or ["R=4", "R=4", None]
-    tiles = [(128, 128, 8), (128, 256, 8), (256, 128, 8), (128, 64, 8), (64, 64, 8), (64, 64, 32), (32, 32, 32)]
+    sides = ((128, 128), (128, 256), (256, 128), (128, 64), (64, 64))
+    tiles = [*((bm, bn, bk) for bm, bn in sides for bk in (8, 16)), (64, 64, 32), (32, 32, 32)]
     for bm, bn, bk in [tuple(fields.tile)] if fields.tile else tiles:
-        for stages in (5, 3, 2) if is_async else (1,):
+        for stages in ((5, 3, 2) if bk < _DEEP else (4, 3, 2)) if is_async else (1,):
             yield Recipe(
                 "simt",
                 (bm, bn, bk),
@@ -299,6 +301,16 @@ def _rows_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
 
 
 # ---------------------------------------------------------------- what a recipe takes
+def count_useful_stages(recipe: Recipe, p: Problem) -> int:
+    """As many stages as a CTA has k-tiles to bring, where K is known: more would stay empty, and take the room of other
+    CTAs. Roles go on from tile to tile, and take two at least."""
+    k, (bm, bn, bk) = p.sides[2], recipe.tile
+    if not isinstance(k, int):
+        return recipe.stages
+    tiles = -(-_count_tiles(p, bm * recipe.cluster, bn) * recipe.cluster // recipe.ctas) if recipe.ctas else 1
+    return max(-(-k // bk) * tiles, 2 if recipe.load == BY_TMA else 1)
+
+
 def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
     """Has a CTA as much shared memory and as many threads, do atoms fill the tile, and can TMA bring it?"""
     (bm, bn, bk), size = recipe.tile, bytes_of(p.a.dtype)

@@ -7,6 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from tilegen.access import LINE_BYTES, WARP_LANES, cp_async_cost
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.layouts import Iter, TileLayout, lay_out_mma, tile_mma
 from tilegen.layouts.constructors import find_atom
@@ -98,11 +101,12 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         come = bring(f"({following}) % {stages}", "0", "0", **asked)
         # Nobody reads k-tile k any more: its place is for the one that comes ``stages`` later.
         go = [*fetch(f"{k} % {stages}", f"({later})*{bk}", when=f"{later} < {kt}"), "commit"]
+        meet: Statements = [{"wait": stages - 2}, {"sync": "cta"}] if stages > 1 else []
+        follow: Statements = [*come, *go] if stages > 1 else []  # of one k-tile, nothing
         body: Statements = [
             *([{"for": {i: steps - 1}, "unroll": True, "do": walk}] if steps > 1 else []),
-            {"wait": stages - 2},
-            {"sync": "cta"},
-            *([*come, *go, last] if steps % 2 == 0 else [last, *come, *go]),
+            *meet,
+            *([*follow, last] if steps % 2 == 0 else [last, *follow]),
         ]
         end: Statements = [{"wait": 0}]
     else:
@@ -210,10 +214,11 @@ def reads_past_the_end(recipe: Recipe, p: Problem) -> bool:
     """Are fragments read after the last k-tile too, of whatever is in the next place?
 
     Nobody uses them, and a condition would keep the compiler from moving these reads between the products. It takes a K
-    that is known to fill every place once.
+    that is known to fill every place once. After a k-tile that is the only one, nothing is read.
     """
     k, (_, _, bk) = p.sides[2], recipe.tile
-    return recipe.load == BY_CP_ASYNC and isinstance(k, int) and k > bk * (recipe.stages - 1)
+    is_ring = recipe.load == BY_CP_ASYNC and recipe.stages > 1
+    return is_ring and isinstance(k, int) and k > bk * (recipe.stages - 1)
 
 
 def _lay_out(w: Writing) -> tuple[str, str]:
@@ -227,9 +232,24 @@ def _lay_out(w: Writing) -> tuple[str, str]:
     if w.recipe.load == BY_THREADS and bytes_of(p.a.dtype) == 2:
         return _lay_out_rows(p.a, bm, bk), _lay_out_rows(p.b, bk, bn)
     is_by_rows = find_atom(w.recipe.atom).kind == SIMT and w.recipe.load == BY_CP_ASYNC and bytes_of(p.a.dtype) == 4
-    if not is_by_rows or bk != 8 or bm % 4 or not (p.a.runs_along_rows and p.b.runs_along_rows):
+    if not is_by_rows or w.recipe.k_parts > 1:
         return "auto", "auto"
-    return f"S[({w.recipe.stages}, {bk}, {bm}):({bk * (bm + 4)}, {bm + 4}, 1)]", "row"
+    return _lay_out_k(w.recipe, bm, p.a.runs_along_rows), _lay_out_k(w.recipe, bn, not p.b.runs_along_rows)
+
+
+def _lay_out_k(recipe: Recipe, length: int, is_turned: bool) -> str:
+    """Rows of k, each ``length`` elements of 4 bytes; ``is_turned``: the array has k side by side, and elements come
+    one by one. Rows are then longer by as few elements as leave the fewest conflicts."""
+    stages, (_, _, bk) = recipe.stages, recipe.tile
+    if not is_turned:
+        return "row"
+    k, row = np.arange(WARP_LANES) % bk, np.arange(WARP_LANES) // bk
+
+    def conflict(pad: int) -> int:
+        return int(cp_async_cost("ca", 4, (k * (length + pad) + row) * 4, k * 4 + row * LINE_BYTES).wavefronts)
+
+    pitch = length + min(range(0, WARP_LANES, 4), key=conflict)
+    return f"S[({stages}, {bk}, {length}):({bk * pitch}, {pitch}, 1)]"
 
 
 def _lay_out_rows(x: Matrix, rows: int, columns: int) -> str:

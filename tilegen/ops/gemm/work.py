@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from tilegen.access import WARP_LANES
-from tilegen.cost.tally import BY_THREADS, BY_TMA
+from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA
 from tilegen.cost.time import Work
 from tilegen.layouts.constructors import MmaTiling, tile_mma
 from tilegen.layouts.constructors.mma_tiling import count_atoms
@@ -53,7 +53,19 @@ def describe_work(recipe: Recipe, p: Problem) -> Work:
         recipe.k_parts,
         bytes_of(p.sums),
         sum(n for x, n in ((p.a, bm), (p.b, bn)) if recipe.load == BY_THREADS and x.comes_singly),
+        _count_copies(recipe, p) if recipe.load == BY_CP_ASYNC else 0,
     )
+
+
+def _count_copies(recipe: Recipe, p: Problem) -> float:
+    """Copies that bring one column of K of a tile: fused multiply-adds take rows of k, whatever lies side by side."""
+    by_k, (bm, bn, _) = recipe.variant == "simt", recipe.tile
+
+    def count(x: Matrix, along_k: bool, elements: int) -> float:
+        size = bytes_of(x.dtype)
+        return elements * size / (size if by_k and along_k else max(size, x.whole_bytes))
+
+    return count(p.a, p.a.runs_along_rows, bm) + count(p.b, not p.b.runs_along_rows, bn)
 
 
 def _count_stretched(x: Matrix, tile: tuple[int, int], parts: tuple[int, int]) -> int:
