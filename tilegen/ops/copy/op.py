@@ -203,7 +203,9 @@ def _plan_shifted(call: Call, context: Context) -> Planned:
 def _refuse_row_vectors(call: Call, context: Context) -> str | None:
     if set(_spaces(call)) != {"global", "shared"}:
         return "it moves rows of a global array to or from shared memory"
-    return refuse_row_vectors(context, _operands(call, context), call.scope)
+    return refuse_row_vectors(
+        context, _operands(call, context), call.scope, call.fields.variant == "row_vectors"
+    )  # fmt: skip
 
 
 def _plan_row_vectors(call: Call, context: Context) -> Planned:
