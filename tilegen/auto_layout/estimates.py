@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilegen.auto_layout.alternatives import Alternative, shape_of, tiles_of
 from tilegen.auto_layout.families import FamilyLayout, Ints, span_elems
 from tilegen.auto_layout.forms import Form
-from tilegen.auto_layout.tile_access import count_costs, count_floor
+from tilegen.auto_layout.tile_access import count_costs, count_floor, count_least_sectors
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, count_operators, mul
@@ -67,7 +67,11 @@ def estimate_layouts(
         ways = list(group)
         least, serves = np.full_like(total, np.iinfo(np.int64).max), np.zeros(len(layouts), bool)
         refused: dict[str, list[str]] = {}
-        for a in ways:
+        bounds = [bound_alternative(form, size, a).key for a in ways]
+        for k in sorted(range(len(ways)), key=bounds.__getitem__):
+            if serves.all() and not _is_less(np.broadcast_to(bounds[k], least.shape), least).any():
+                break  # neither this one nor those after it are less under any layout
+            a = ways[k]
             own, fits = _count_alternative(buffer, layouts, a, counted, refused)
             better = fits & (~serves | _is_less(own, least))
             least[better] = own[better]
@@ -76,6 +80,12 @@ def estimate_layouts(
         for k in np.flatnonzero(~serves).tolist():
             reasons[k] = reasons[k] or _why_not(layouts[k], ways[0], k, counted, refused)
     return [Costed(f, Cost(*row), why) for f, row, why in zip(layouts, total.tolist(), reasons, strict=True)]
+
+
+def bound_alternative(form: Form, elem_bytes: int, a: Alternative) -> Cost:
+    """What an alternative costs at least, under whatever layout of a form: without a conflict."""
+    least = Cost(count_least_sectors(elem_bytes, a.accesses), count_floor(form.extents, elem_bytes, a.accesses))
+    return add_costs(a.rest, least)
 
 
 @lru_cache(maxsize=64)
