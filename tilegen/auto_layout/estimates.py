@@ -23,7 +23,9 @@ _SECTORS, _WAVEFRONTS, _SHARED_BYTES = (
     [f.name for f in fields(Cost)].index(name) for name in ("sectors", "wavefronts", "shared_bytes")
 )
 
-Counts = dict[tuple[object, ...], tuple[Ints, Ints]]  # by all that an access is: (wavefronts, sectors) of each layout
+_CUT, _NOT_COUNTED = -1, -2  # a layout that cuts a vector, and one that nobody has asked about yet
+
+Counts = dict[tuple[object, ...], Ints]  # by all that an access is: wavefronts and sectors of each layout, (2, layouts)
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,10 @@ def estimate_layouts(
         refused: dict[str, list[str]] = {}
         bounds = [bound_alternative(form, size, a).key for a in ways]
         for k in sorted(range(len(ways)), key=bounds.__getitem__):
-            if serves.all() and not _is_less(np.broadcast_to(bounds[k], least.shape), least).any():
+            asked = ~serves | _is_less(np.broadcast_to(bounds[k], least.shape), least)
+            if not asked.any():
                 break  # neither this one nor those after it are less under any layout
-            a = ways[k]
-            own, fits = _count_alternative(buffer, layouts, a, counted, refused)
+            own, fits = _count_alternative(buffer, layouts, ways[k], asked, counted, refused)
             better = fits & (~serves | _is_less(own, least))
             least[better] = own[better]
             serves |= fits
@@ -103,25 +105,32 @@ def _is_less(a: Ints, b: Ints) -> NDArray[np.bool_]:
 
 
 def _count_alternative(
-    buffer: Buffer, layouts: Sequence[FamilyLayout], a: Alternative, counted: Counts, refused: dict[str, list[str]]
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The cost of one alternative under every layout (the fields of Cost, a row each), and under which it is one.
+    buffer: Buffer, layouts: Sequence[FamilyLayout], a: Alternative, asked: NDArray[np.bool_], counted: Counts,
+    refused: dict[str, list[str]],
+) -> tuple[Ints, NDArray[np.bool_]]:  # fmt: skip
+    """The cost of one alternative under every layout (the fields of Cost, a row each), and under which of the layouts
+    that are ``asked`` about it is one.
 
     What is known of accesses and of variants is in ``counted`` and ``refused``, and is put there.
     """
     shape, size = layouts[0].form.extents, DTYPES[buffer.dtype].bytes
     costs = np.tile(np.array(a.rest.key, np.int64), (len(layouts), 1))
-    fits = np.ones(len(layouts), bool)
+    fits = asked.copy()
     if a.variant.adapts:
         costs[:, _WAVEFRONTS] += count_floor(shape, size, a.accesses)
     else:
         for one in a.accesses:
             if one.everything not in counted:
-                counted[one.everything] = count_costs(layouts, shape, size, [one])
-            waves, sectors = counted[one.everything]
-            fits &= waves[:, 0] >= 0
-            costs[:, _WAVEFRONTS] += waves[:, 0]
-            costs[:, _SECTORS] += sectors[:, 0]
+                counted[one.everything] = np.full((2, len(layouts)), _NOT_COUNTED, np.int64)
+            both = counted[one.everything]
+            missing = np.flatnonzero(asked & (both[0] == _NOT_COUNTED))
+            if len(missing):
+                both[:, missing] = np.stack(count_costs([layouts[k] for k in missing.tolist()], shape, size, [one]))[
+                    :, :, 0
+                ]
+            fits &= both[0] >= 0
+            costs[:, _WAVEFRONTS] += both[0]
+            costs[:, _SECTORS] += both[1]
     if a.variant.constrain:
         if a.variant.name not in refused:
             whys = (a.variant.constrain(a.call, tile) for tile in tiles_of(layouts[0].form, buffer, a.views))
@@ -134,7 +143,7 @@ def _why_not(f: FamilyLayout, a: Alternative, k: int, counted: Counts, refused: 
     """Why layout number ``k`` cannot serve an alternative: a vector that it cuts, or what the variant says."""
     if not a.variant.adapts:
         for one in a.accesses:
-            if counted[one.everything][0][k, 0] < 0:
+            if counted[one.everything][0, k] == _CUT:
                 return f"it cuts a vector of {one.width_elems} elements"
     return refused[a.variant.name][k]
 
