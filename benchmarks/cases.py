@@ -2,6 +2,7 @@
 
     python benchmarks/cases.py           # list them
     python benchmarks/cases.py --draw    # draw the odd ones again and say whether they are those of odd_shapes.json
+    python benchmarks/cases.py --ragged  # list the ragged ones, which benchmarks/measure_permutes.py measures
 
 The odd ones were drawn by seed 0 and committed before anything was tuned; no kernel may be made for them. Those of TTC
 and the tensors are in ttc.json and tensors.json, which say where they come from.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log, prod
 from pathlib import Path
 from random import Random
@@ -20,6 +22,9 @@ ODD_FILE = Path(__file__).with_name("odd_shapes.json")
 SETS = {"ttc": Path(__file__).with_name("ttc.json"), "tensor": Path(__file__).with_name("tensors.json")}
 DTYPES = {1: "uint8", 2: "float16", 4: "float32", 8: "float64"}  # by bytes: those that every peer has
 BYTES = {name: size for size, name in DTYPES.items()}
+RAGGED_BYTES = {"int8": 1, "bfloat16": 2, "float16": 2, "float32": 4}
+RAGGED_SEED, RAGGED_COUNT = 39, 40
+RAGGED_LEAST, RAGGED_MOST = 4 << 20, 160 << 20  # bytes of an array
 LARGEST_SIZE = 10007  # a prime
 LEAST_BYTES, MOST_BYTES = 1 << 10, 256 << 20  # of the array; as much again is written
 ODD_COUNT = 40
@@ -29,7 +34,7 @@ ODD_COUNT = 40
 class Case:
     """One permute: ``shape`` is the source's, dimension d of the destination is dimension ``axes[d]`` of the source."""
 
-    group: str  # transpose | permute | odd | ttc | tensor
+    group: str  # transpose | permute | odd | ttc | tensor | ragged
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     dtype: str
@@ -46,7 +51,7 @@ class Case:
     @property
     def array_bytes(self) -> int:
         """Bytes of the source, and of the destination."""
-        return prod(self.shape) * BYTES[self.dtype]
+        return prod(self.shape) * (BYTES | RAGGED_BYTES)[self.dtype]
 
 
 def spec_text(case: Case, arch: str = "sm_90") -> str:
@@ -147,6 +152,43 @@ def next_prime(least: int) -> int:
     return n
 
 
+# ---------------------------------------------------------------- rows that begin at any byte
+REPORTED = (
+    ((3667, 6732), (1, 0), "int8"), ((14894, 9728), (1, 0), "int8"), ((2993, 3005), (1, 0), "bfloat16"),
+    ((4140, 15112), (1, 0), "float16"), ((34, 17, 19, 9, 49, 10), (3, 1, 5, 4, 0, 2), "int8"),
+)  # fmt: skip
+
+
+def ragged_cases(seed: int = RAGGED_SEED, count: int = RAGGED_COUNT) -> list[Case]:
+    """Permutes most of whose rows are no whole vectors: those that were reported, and drawn ones up to ``count``.
+
+    Ranks 2 to 6, 4 to 160 MiB an array. Of the drawn sizes half are made odd, and a third of the rest even but no
+    multiple of four. The ranks take turns, two-dimensional ones come twice; no permute is one once merged, none twice.
+
+    >>> cases = ragged_cases()
+    >>> len(cases), cases[0].shape, sorted({len(case.shape) for case in cases})
+    (40, (3667, 6732), [2, 3, 4, 5, 6])
+    """
+    rng = Random(seed)
+    found = [Case("ragged", *case) for case in REPORTED]
+    while len(found) < count:
+        rank = (2, 3, 4, 2, 5, 6)[len(found) % 6]
+        dtype = ("int8", "int8", *RAGGED_BYTES)[int(rng.random() * 6)]
+        elems = RAGGED_LEAST / RAGGED_BYTES[dtype] * (RAGGED_MOST / RAGGED_LEAST) ** rng.random()
+        weights = [0.3 + rng.random() for _ in range(rank)]
+        sizes = [max(3, round(elems ** (w / sum(weights)))) for w in weights]
+        case = Case("ragged", tuple(_make_ragged(rng, n) for n in sizes), _draw_axes(rng, rank), dtype)
+        moved = all(b != a + 1 for a, b in pairwise(case.axes))  # no neighbours stay together
+        if moved and RAGGED_LEAST <= case.array_bytes <= RAGGED_MOST and case not in found:
+            found.append(case)
+    return found
+
+
+def _make_ragged(rng: Random, size: int) -> int:
+    chance = rng.random()
+    return size | 1 if chance < 1 / 2 else (size | 3) - 1 if chance < 2 / 3 else size
+
+
 def odd_text(cases: list[Case]) -> str:
     """The text of odd_shapes.json, a case on each line."""
     rows = [json.dumps({"shape": c.shape, "axes": c.axes, "dtype": c.dtype}) for c in cases]
@@ -158,7 +200,7 @@ def main() -> int:
         is_same = odd_text(draw_odd()) == ODD_FILE.read_text(encoding="utf-8")
         print(f"{ODD_FILE.name} is {'what seed 0 draws' if is_same else 'NOT what seed 0 draws'}")
         return 0 if is_same else 1
-    for case in all_cases():
+    for case in ragged_cases() if sys.argv[1:] == ["--ragged"] else all_cases():
         print(f"{case.name:48} {case.array_bytes:>12} bytes read, as many written")
     return 0
 

@@ -25,9 +25,10 @@ KEPT = (
 
 
 def measure_cases(
-    session: bench.Session, cases: Sequence[Case], rounds: int, peers: Sequence[str] = bench.NAMES
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, row) of every case, as soon as it has been measured."""
+    session: bench.Session, cases: Sequence[Case], rounds: int, peers: Sequence[str] = bench.NAMES,
+    launches: int = 0,
+) -> Iterator[tuple[str, dict[str, Any]]]:  # fmt: skip
+    """(name, row) of every case, as soon as it has been measured. ``launches``: as in BenchWishes."""
     arch = "sm_{}{}".format(*session.device.compute_capability)
     workers = max(1, min(8, (os.cpu_count() or 2) - 2))
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
@@ -35,7 +36,7 @@ def measure_cases(
         for case, built in zip(cases, waiting, strict=True):
             start = time.monotonic()
             row = {"group": case.group, "shape": case.shape, "axes": case.axes, "dtype": case.dtype, "arch": arch}
-            row |= measure_case(session, built.result(), rounds, peers)
+            row |= measure_case(session, built.result(), rounds, peers, launches)
             print(f"{summary(case.name, row | ratios_of(row))} ({time.monotonic() - start:.1f} s)", flush=True)
             yield case.name, row
 
@@ -50,12 +51,14 @@ def build_case(case: Case, arch: str) -> Built | str:
     return built
 
 
-def measure_case(session: bench.Session, built: Built | str, rounds: int, peers: Sequence[str]) -> dict[str, Any]:
+def measure_case(
+    session: bench.Session, built: Built | str, rounds: int, peers: Sequence[str], launches: int = 0
+) -> dict[str, Any]:
     """Right or not, the times and ratios; a kernel that fails leaves the error and the others go on."""
     if isinstance(built, str):
         return {"correct": False, "error": built}
     try:
-        result = bench.bench_built(session, built, bench.BenchWishes(tuple(peers), rounds))
+        result = bench.bench_built(session, built, bench.BenchWishes(tuple(peers), rounds, launches=launches))
     except Exception as error:
         return {"correct": False, "error": describe_bug(error)}
     data = bench.result_data(result)

@@ -1,6 +1,7 @@
 """Every tile that the model of permute enumerates, measured: how far is the pick from the best?
 
     python benchmarks/tune.py [--out FILE] [--name 021] [--cache default stream]
+    python benchmarks/tune.py --group ragged --out F   # the ragged cases, which no other group has in it
     python benchmarks/tune.py --most 16                # those alone that the model ranks first
     python benchmarks/tune.py --most 16 --also FILE    # and the best four that FILE measured
     python benchmarks/tune.py --again [--out FILE]     # of an earlier file: the pick and the best three once more
@@ -27,7 +28,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from cases import Case, all_cases, spec_text
+from cases import Case, all_cases, ragged_cases, spec_text
 from gpu_files import gpu_file
 
 from tilegen import bench, gpu
@@ -174,7 +175,8 @@ def time_together(session: bench.Session, works: Sequence[Any], rotation: Any, r
 def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     arch = "sm_{}{}".format(*session.device.compute_capability)
     workers = max(1, min(14, (os.cpu_count() or 2) - 2))
-    named = [c for c in all_cases() if any(n in c.name for n in args.name)]
+    ragged = ragged_cases() if "ragged" in args.group else []
+    named = [c for c in (*all_cases(), *ragged) if any(n in c.name for n in args.name)]
     chosen = [c for c in named if not args.group or c.group in args.group]
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         known = json.loads(Path(args.out).read_text(encoding="utf-8")) if args.again else {}
@@ -203,7 +205,7 @@ def describe_row(name: str, row: dict[str, Any]) -> str:
 
 def rank_known(known: dict[str, Any], arch: str) -> dict[str, Any]:
     """Every case with today's pick, and the best, as the candidates were measured."""
-    cases = {c.name: c for c in all_cases()}
+    cases = {c.name: c for c in (*all_cases(), *ragged_cases())}
     for name, row in known.items():
         pick = say_pins(list_pins(cases[name], arch, [], [])[0][0])
         if pick not in row["all"]:

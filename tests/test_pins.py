@@ -25,6 +25,8 @@ buffers:
   X: {scope: global, dtype: float32, shape: [64, 64]}
   Y: {scope: global, dtype: float32, shape: [64, 64]}
   H: {scope: global, dtype: bfloat16, shape: [64, 64]}
+  O: {scope: global, dtype: int8, shape: [64, 65]}
+  o: {scope: shared, dtype: int8, shape: [64, 64]}
   s: {scope: shared, dtype: float32, shape: [64, 64]}
   u: {scope: shared, dtype: float32, shape: [64, 64]}
   v: {scope: shared, dtype: float32, shape: [32, 4]}
@@ -71,6 +73,7 @@ PINNED = [
     Pinned("copy: {src: X, dst: Y, @, variant: gmem_gmem}", "width", 1, 5, 4),
     Pinned("copy: {src: X, dst: Y, @, variant: gmem_gmem}", "partition", "row-major", "Y", "row-major"),
     Pinned('copy: {src: "X[:, 1:]", dst: "s[:, :63]", @, variant: shifted}', "width", 2, 8, 4),
+    Pinned('copy: {src: o, dst: "O[:, 1:]", @, variant: row_vectors}', "width", [1, 4], [1, 3], [1, 4]),
     Pinned("copy: {src: X, dst: s, @, variant: scalar}", "width", 1, 4, 1),
     Pinned("copy: {src: X, dst: s, @, variant: scalar}", "partition", "row-major", "X's strides", "row-major"),
     Pinned("copy: {src: X, dst: s, @, async: true, variant: cp_async}", "width", 2, 8, 4),

@@ -19,12 +19,14 @@ from cases import (
     LEAST_BYTES,
     MOST_BYTES,
     ODD_FILE,
+    RAGGED_BYTES,
     Case,
     all_cases,
     cases_of,
     draw_odd,
     odd_cases,
     odd_text,
+    ragged_cases,
     spec_text,
 )
 
@@ -44,6 +46,17 @@ def test_the_odd_shapes_are_what_they_are_said_to_be() -> None:
     assert min(sizes) == 1 and max(sizes) == LARGEST_SIZE
     assert all(LEAST_BYTES <= c.array_bytes <= MOST_BYTES for c in cases)
     assert any(n % 2 and n > 100 for n in sizes) and not any(list(c.axes) == sorted(c.axes) for c in cases)
+
+
+def test_the_ragged_ones_are_drawn_alike_and_have_the_reported_ones() -> None:
+    cases = ragged_cases()
+    assert cases == ragged_cases() != ragged_cases(seed=1) and len(cases) == len(set(cases)) == 40
+    assert {len(c.shape) for c in cases} == {2, 3, 4, 5, 6}
+    assert {c.dtype for c in cases} == set(RAGGED_BYTES)
+    shortest = [min(c.shape[-1] % 16, c.shape[c.axes[-1]] % 16) for c in cases]
+    assert sum(1 for n in shortest if n) >= 30
+    text = spec_text(cases[4])
+    assert "X: {scope: global, dtype: int8, shape: [34, 17, 19, 9, 49, 10]}" in text and "[3, 1, 5, 4, 0, 2]" in text
 
 
 def test_the_cases_of_the_goals_are_there() -> None:

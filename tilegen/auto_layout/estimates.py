@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilegen.auto_layout.alternatives import Alternative, shape_of, tiles_of
 from tilegen.auto_layout.families import FamilyLayout, Ints, span_elems
 from tilegen.auto_layout.forms import Form
-from tilegen.auto_layout.tile_access import count_costs, count_floor
+from tilegen.auto_layout.tile_access import count_costs, count_floor, count_least_sectors
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, count_operators, mul
@@ -23,7 +23,9 @@ _SECTORS, _WAVEFRONTS, _SHARED_BYTES = (
     [f.name for f in fields(Cost)].index(name) for name in ("sectors", "wavefronts", "shared_bytes")
 )
 
-Counts = dict[tuple[object, ...], tuple[Ints, Ints]]  # by all that an access is: (wavefronts, sectors) of each layout
+_CUT, _NOT_COUNTED = -1, -2  # a layout that cuts a vector, and one that nobody has asked about yet
+
+Counts = dict[tuple[object, ...], Ints]  # by all that an access is: wavefronts and sectors of each layout, (2, layouts)
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,12 @@ def estimate_layouts(
         ways = list(group)
         least, serves = np.full_like(total, np.iinfo(np.int64).max), np.zeros(len(layouts), bool)
         refused: dict[str, list[str]] = {}
-        for a in ways:
-            own, fits = _count_alternative(buffer, layouts, a, counted, refused)
+        bounds = [bound_alternative(form, size, a).key for a in ways]
+        for k in sorted(range(len(ways)), key=bounds.__getitem__):
+            asked = ~serves | _is_less(np.broadcast_to(bounds[k], least.shape), least)
+            if not asked.any():
+                break  # neither this one nor those after it are less under any layout
+            own, fits = _count_alternative(buffer, layouts, ways[k], asked, counted, refused)
             better = fits & (~serves | _is_less(own, least))
             least[better] = own[better]
             serves |= fits
@@ -76,6 +82,12 @@ def estimate_layouts(
         for k in np.flatnonzero(~serves).tolist():
             reasons[k] = reasons[k] or _why_not(layouts[k], ways[0], k, counted, refused)
     return [Costed(f, Cost(*row), why) for f, row, why in zip(layouts, total.tolist(), reasons, strict=True)]
+
+
+def bound_alternative(form: Form, elem_bytes: int, a: Alternative) -> Cost:
+    """What an alternative costs at least, under whatever layout of a form: without a conflict."""
+    least = Cost(count_least_sectors(elem_bytes, a.accesses), count_floor(form.extents, elem_bytes, a.accesses))
+    return add_costs(a.rest, least)
 
 
 @lru_cache(maxsize=64)
@@ -93,25 +105,32 @@ def _is_less(a: Ints, b: Ints) -> NDArray[np.bool_]:
 
 
 def _count_alternative(
-    buffer: Buffer, layouts: Sequence[FamilyLayout], a: Alternative, counted: Counts, refused: dict[str, list[str]]
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The cost of one alternative under every layout (the fields of Cost, a row each), and under which it is one.
+    buffer: Buffer, layouts: Sequence[FamilyLayout], a: Alternative, asked: NDArray[np.bool_], counted: Counts,
+    refused: dict[str, list[str]],
+) -> tuple[Ints, NDArray[np.bool_]]:  # fmt: skip
+    """The cost of one alternative under every layout (the fields of Cost, a row each), and under which of the layouts
+    that are ``asked`` about it is one.
 
     What is known of accesses and of variants is in ``counted`` and ``refused``, and is put there.
     """
     shape, size = layouts[0].form.extents, DTYPES[buffer.dtype].bytes
     costs = np.tile(np.array(a.rest.key, np.int64), (len(layouts), 1))
-    fits = np.ones(len(layouts), bool)
+    fits = asked.copy()
     if a.variant.adapts:
         costs[:, _WAVEFRONTS] += count_floor(shape, size, a.accesses)
     else:
         for one in a.accesses:
             if one.everything not in counted:
-                counted[one.everything] = count_costs(layouts, shape, size, [one])
-            waves, sectors = counted[one.everything]
-            fits &= waves[:, 0] >= 0
-            costs[:, _WAVEFRONTS] += waves[:, 0]
-            costs[:, _SECTORS] += sectors[:, 0]
+                counted[one.everything] = np.full((2, len(layouts)), _NOT_COUNTED, np.int64)
+            both = counted[one.everything]
+            missing = np.flatnonzero(asked & (both[0] == _NOT_COUNTED))
+            if len(missing):
+                both[:, missing] = np.stack(count_costs([layouts[k] for k in missing.tolist()], shape, size, [one]))[
+                    :, :, 0
+                ]
+            fits &= both[0] >= 0
+            costs[:, _WAVEFRONTS] += both[0]
+            costs[:, _SECTORS] += both[1]
     if a.variant.constrain:
         if a.variant.name not in refused:
             whys = (a.variant.constrain(a.call, tile) for tile in tiles_of(layouts[0].form, buffer, a.views))
@@ -124,7 +143,7 @@ def _why_not(f: FamilyLayout, a: Alternative, k: int, counted: Counts, refused: 
     """Why layout number ``k`` cannot serve an alternative: a vector that it cuts, or what the variant says."""
     if not a.variant.adapts:
         for one in a.accesses:
-            if counted[one.everything][0][k, 0] < 0:
+            if counted[one.everything][0, k] == _CUT:
                 return f"it cuts a vector of {one.width_elems} elements"
     return refused[a.variant.name][k]
 

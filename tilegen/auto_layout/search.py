@@ -26,11 +26,10 @@ from tilegen.auto_layout.alternatives import (
     touched_calls,
     views_of,
 )
-from tilegen.auto_layout.estimates import Costed, add_costs, estimate_layouts, sort_estimates
+from tilegen.auto_layout.estimates import Costed, add_costs, bound_alternative, estimate_layouts, sort_estimates
 from tilegen.auto_layout.families import FAMILIES, VECTOR_BYTES, FamilyLayout, enumerate_form
 from tilegen.auto_layout.forms import Form, count_stages, list_forms
 from tilegen.auto_layout.pin import list_views, pin_layout, trace_dims
-from tilegen.auto_layout.tile_access import count_floor, count_least_sectors
 from tilegen.cost.boxes import WHOLE
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
@@ -227,10 +226,7 @@ def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> b
     size = DTYPES[buffer.dtype].bytes
     total = Cost(shared_bytes=form.elems * size)
     for _, group in groupby(alternatives, key=lambda a: a.number):
-        floors = [
-            add_costs(a.rest, Cost(count_least_sectors(size, a.accesses), count_floor(form.extents, size, a.accesses)))
-            for a in group
-        ]
+        floors = [bound_alternative(form, size, a) for a in group]
         total = add_costs(total, min(floors, key=lambda cost: cost.layout_key))
     return limit is not None and total.layout_key[:4] >= limit
 

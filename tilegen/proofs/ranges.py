@@ -25,6 +25,7 @@ from tilegen.index import (
     variables,
 )
 from tilegen.index.bounds import has_room, is_below, linear, undecided
+from tilegen.index.remainders import remainder
 from tilegen.plan import (
     Arrive,
     Block,
@@ -370,10 +371,9 @@ def _alignment(spot: Spot, width: int, place: ProofPlace) -> Iterator[Finding]:
     if spot.coordinates is not None:
         by_dimension = (multiple(x) * multiple(p) for x, p in zip(spot.coordinates, memory.pitches, strict=True))
         parts = max(parts, gcd(*by_dimension), key=lambda m: gcd(m, elems))
-    if parts % elems and not place.is_below(spot.flat % elems, 1):
+    if parts % elems and not place.is_below(rest := remainder(spot.flat, elems), 1):
         message = f"{width}-byte access of {name}: offset {say(spot.flat)} is not proved to be a multiple of {elems}"
-        wrong = undecided(0, spot.flat % elems)
-        yield place.report(UNPROVEN_ALIGNMENT, name, -1, spot.flat, elems, message, wrong)
+        yield place.report(UNPROVEN_ALIGNMENT, name, -1, spot.flat, elems, message, undecided(0, rest))
 
 
 def _start(memory: Memory, width: int, what: str, place: ProofPlace) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from pydantic import Field
 from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.copy.register_tiles import refuse_turn
 from tilegen.ops.copy.register_transpose import TurnPins, is_lane_order, plan_register_tile
+from tilegen.ops.copy.row_vectors import plan_row_vectors, refuse_row_vectors
 from tilegen.ops.copy.shifted import plan_shifted, refuse_shifted
 from tilegen.ops.copy.tma import plan_load, plan_store, reject_layout
 from tilegen.ops.flows import pair_up
@@ -31,8 +32,8 @@ class CopyFields(OpFields):
     src: str = Field(description="region read")
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
     variant: Literal[
-        "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "shifted", "ldstmatrix", "reg_reg",
-        "scalar", "cp_async", "tma",
+        "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "shifted", "row_vectors", "ldstmatrix",
+        "reg_reg", "scalar", "cp_async", "tma",
     ] = Field(default="auto", description="pin a variant instead of taking the cheapest")  # fmt: skip
     asynchronous: bool = Field(
         default=False, alias="async", description="true: the threads go on, and the data lands at a later wait"
@@ -199,6 +200,20 @@ def _plan_shifted(call: Call, context: Context) -> Planned:
     return plan_shifted(context, (src, dst), call.scope, name, read_width(call.fields.width))
 
 
+def _refuse_row_vectors(call: Call, context: Context) -> str | None:
+    if set(_spaces(call)) != {"global", "shared"}:
+        return "it moves rows of a global array to or from shared memory"
+    return refuse_row_vectors(
+        context, _operands(call, context), call.scope, call.fields.variant == "row_vectors"
+    )  # fmt: skip
+
+
+def _plan_row_vectors(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    name = f"copy_{src.buffer.name}_{dst.buffer.name}"
+    return plan_row_vectors(context, (src, dst), call.scope, name, read_width(call.fields.width))
+
+
 def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
     cache = call.fields.cache
     return context.operand(call, "src", cache), context.operand(call, "dst", cache)
@@ -297,6 +312,7 @@ _VARIANTS = (
     _synchronous("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile, *_TILED),
     _synchronous("register_tile", 10, _refuse_register_tile, _plan_register_tile, "tile", "lanes"),
     _synchronous("shifted", 10, _refuse_shifted, _plan_shifted, "width"),
+    _synchronous("row_vectors", 10, _refuse_row_vectors, _plan_row_vectors, "width"),
     _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
     _synchronous("scalar", 0, _refuse_scalar, _plan_scalar, *_TILED),
     Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async, pins=_TILED),
