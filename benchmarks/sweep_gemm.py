@@ -67,8 +67,9 @@ ORDERED = {
 ORDERED_PINS: dict[str, list[dict[str, Any]]] = {
     "float32": [
         {"variant": "simt", "tile": list(tile), "stages": stages}
-        for *tile, stages in ((128, 256, 16, 4), (256, 128, 16, 4), (128, 256, 16, 3), (128, 256, 8, 5),
-                              (256, 128, 8, 5), (128, 128, 16, 4), (128, 128, 8, 5))
+        for *tile, stages in ((128, 256, 16, 4), (128, 256, 16, 3), (256, 128, 16, 3), (128, 256, 16, 2),
+                              (128, 256, 8, 5), (128, 256, 8, 3), (256, 128, 8, 3), (128, 128, 16, 3),
+                              (128, 128, 16, 2), (128, 128, 8, 5), (128, 128, 8, 4), (128, 128, 8, 3))
     ],
     "float64": [
         {"variant": "mma_sync", "tile": list(tile), "stages": stages, "turned": turned, "load": "cp_async"}
