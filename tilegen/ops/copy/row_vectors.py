@@ -34,8 +34,9 @@ from tilegen.index import (
 from tilegen.ops.copy.shifted_tile import Rows
 from tilegen.ops.digits import fuse, join
 from tilegen.ops.edges import drop_known, guarded_dims, may_pass_end
+from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, Refused, parts_of
+from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, parts_of
 from tilegen.ops.partition import OrderedTile, has_known_rows, is_flat
 from tilegen.ops.pins import NotHad, say_known, write_width
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, stage_loop
