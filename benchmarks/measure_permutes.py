@@ -1,4 +1,4 @@
-"""Permutes of ragged rows beside a copy of as many bytes and torch.compile; docs/results/permutes_<device>.json.
+"""Permutes of ragged rows beside a copy of as many bytes and torch.compile; docs/results/permutes/<device>.json.
 
     python benchmarks/measure_permutes.py                      # the 40 cases of cases.ragged_cases: some minutes
     python benchmarks/measure_permutes.py --name 10_ --out /tmp/found.json
@@ -10,8 +10,8 @@ L2. Every output is poisoned before it is checked. The build takes none of the t
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
-import re
 import statistics
 import sys
 from collections.abc import Mapping
@@ -19,24 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from cases import ragged_cases
-from gpu_files import read_driver
+from gpu_files import gpu_file, read_driver
 from measure_cases import measure_cases
 
 from tilegen import bench, gpu
 from tilegen.bench.measuring import GRAPH_LAUNCHES
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
+RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "permutes"
 PEERS = ("copy", "torch.compile")
-
-
-def result_file(device: str) -> Path:
-    """Where a device's results are.
-
-    >>> result_file("NVIDIA H100 80GB HBM3").name
-    'permutes_h100.json'
-    """
-    found = re.search(r"[A-Z]+\d+", device)
-    return RESULTS / f"permutes_{(found[0] if found else device.replace(' ', '-')).lower()}.json"
 
 
 def say_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
@@ -70,19 +60,20 @@ def say_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--out", help="the file, instead of docs/results/permutes_<device>.json")
+    parser.add_argument("--out", help="the file, instead of docs/results/permutes/<device>.json")
     parser.add_argument("--name", nargs="*", default=[""], help="cases with one of these in their name alone")
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_args()
     device = gpu.require_gpu()
     cases = [c for c in ragged_cases() if any(part in c.name for part in args.name)]
-    target = Path(args.out) if args.out else result_file(device.name)
+    target = Path(args.out) if args.out else RESULTS / gpu_file(device.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     rows: dict[str, Any] = {}
+    today = datetime.date.today().isoformat()
     with bench.open_session() as session:
         for name, row in measure_cases(session, cases, args.rounds, PEERS, GRAPH_LAUNCHES):
             rows[name] = row
-            found = {"device": device.name, "driver": read_driver(), "cases": rows}
+            found = {"device": device.name, "driver": read_driver(), "date": today, "cases": rows}
             target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")  # a run cut off leaves these
     print(say_table(rows))
     return 0 if all(row["correct"] for row in rows.values()) else 1

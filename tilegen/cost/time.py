@@ -41,6 +41,7 @@ _SIMT = {"float32": 256, "float64": 128}
 _MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
 _SHARE = 0.885  # of the rate at which a warp's instructions can begin, where fused multiply-adds are nearly all
 _K_TILE, _COPY = 50, 2.7  # other instructions of a thread: of a k-tile, and of each of its copies, with their addresses
+_FEW_SUMS, _ALONE = 128, 1.09  # of a thread: with as many a CTA is alone, and hides less (48 kernels, H100, 2026-11-28)
 _DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 1.0, BY_THREADS: 0.5}  # the same of float64
 _DOUBLE_FEW = {1: 1.1, 2: 1.055}  # times as long, where so few CTAs of a multiprocessor hide their waits
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
@@ -204,6 +205,8 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
         "shared": (tally.staged + tally.read) / tiles / 128,
         "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
+    if work.variant == "simt" and work.load == BY_CP_ASYNC and bm * bn >= _FEW_SUMS * work.threads:
+        clocks["multiply"] *= _ALONE
     if is_double and work.load != BY_THREADS:
         together = hypot(clocks["multiply"], clocks["shared"])
         clocks["multiply"] = together * _DOUBLE_FEW.get(per_sm, 1.0)

@@ -26,9 +26,10 @@ _WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and
 _OTHERS = 28  # registers that these need of small tiles at least, where many threads leave each few
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
 _DOUBLE_TILES = ((64, 112), (96, 64), (64, 96), (64, 64), (64, 32))  # whose sums and fragments 4 warps hold, as pairs
+_WIDEST_DOUBLE = (64, 112)  # takes all registers: with rows of B, where addresses take more, it was 5% slower (H100)
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
 _SIDES, _WARPS = (64, 80, 96, 112, 128), ((1, 4), (2, 2), (4, 1), (2, 4), (4, 2))  # of tiles where one is made by each
-_DEEP = 16  # k of a k-tile of fused multiply-adds, of which 4 stages are enough, and whose places need no division
+_DEEP = 16  # k of a k-tile of fused multiply-adds, of which 3 stages are enough: 4 took 6% longer (H100, 2026-11-28)
 _LONG_K = 512  # K that is worth sharing
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
@@ -141,7 +142,8 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         (32, 32, (2, 2, 1)),
     ]
     if p.factors == "float64":
-        tiles = [(128, 64, (4, 2, 1)), *((bm, bn, (2, 2, 1)) for bm, bn in _DOUBLE_TILES)]
+        fitting = [tile for tile in _DOUBLE_TILES if tile != _WIDEST_DOUBLE or not p.b.runs_along_rows]
+        tiles = [(128, 64, (4, 2, 1)), *((bm, bn, (2, 2, 1)) for bm, bn in fitting)]
     deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
     cut = [(bm, bn, x // size, atoms) for bm, bn, atoms in tiles for x in deep]
     cut += [] if is_async else list(_one_tile_each(p, arch))
@@ -264,7 +266,7 @@ def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     sides = ((128, 128), (128, 256), (256, 128), (128, 64), (64, 64))
     tiles = [*((bm, bn, bk) for bm, bn in sides for bk in (8, 16)), (64, 64, 32), (32, 32, 32)]
     for bm, bn, bk in [tuple(fields.tile)] if fields.tile else tiles:
-        for stages in ((5, 3, 2) if bk < _DEEP else (4, 3, 2)) if is_async else (1,):
+        for stages in ((5, 3, 2) if bk < _DEEP else (3, 2)) if is_async else (1,):
             yield Recipe(
                 "simt",
                 (bm, bn, bk),
