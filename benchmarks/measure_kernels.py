@@ -21,18 +21,18 @@ SAYING_BYTES = 16 << 20  # below, launch overhead is all that a ratio to a copy 
 TIMED = ("bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling")
 
 
-def measure_kernel(session: bench.Session, built: Built) -> dict[str, Any]:
+def measure_kernel(session: bench.Session, built: Built, is_timed: bool = True) -> dict[str, Any]:
     """Correctness over two seeds and every parameter case; registers; the median time and the ratios to peers."""
     row: dict[str, Any] = {"code_sha256": hash_code(built.source)}
     try:
         verified = verify_gpu(built, [1, 2])
         cubin = compile_for(session.device, built)
-        result = bench.bench_built(session, built, bench.BenchWishes(is_verified=True))
+        times = timing(bench.bench_built(session, built, bench.BenchWishes(is_verified=True))) if is_timed else {}
     except (TilegenError, gpu.CompileError) as error:
         return row | {"correct": False, "error": str(error)[:400]}
     exact = {} if computes(built.spec) else {"max_error": 0}
     row |= {"correct": True} | exact | {"cases": list(verified.lines)}
-    return row | resources(cubin) | timing(result)
+    return row | resources(cubin) | times
 
 
 def resources(cubin: gpu.Cubin) -> dict[str, int]:
@@ -55,6 +55,6 @@ def timing(result: bench.Result) -> dict[str, Any]:
 def summary(name: str, row: dict[str, Any]) -> str:
     """A row on one line, for whoever watches."""
     state = "ok" if row["correct"] else f"WRONG {row['error']}"
-    speed = f"{row.get('median_us', 0):.1f} us, {row.get('gb_per_s', 0)} GB/s"
+    speed = f"{row['median_us']:.1f} us, {row['gb_per_s']} GB/s" if "median_us" in row else "not timed"
     ratios = "".join(f", {peer} {ratio:.3f}" for peer, ratio in row.get("ratios", {}).items())
     return f"{name:44s} {state}, {speed}{ratios}"

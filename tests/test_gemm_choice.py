@@ -296,7 +296,9 @@ def test_fused_multiply_adds_find_rows_of_k_whatever_lies_side_by_side(
     orders: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of shared memory, whose addresses are constants away from a thread's own: with no more wavefronts than the
-    layouts that the chooser would take, and fewer operators where some elements come one by one. What comes one by one lies along a tile's shorter side."""
+    layouts that the chooser would take, and fewer operators where some elements come one by one. What comes one by one
+    lies along a tile's shorter side.
+    """
     picked = tilegen.load(spec_of(4096, 4096, 4096, "float32", orders=orders)).choices[0].picked
     bm, bn, _ = picked["tile"]
     singly = (orders[0] == "row", orders[1] == "col")
