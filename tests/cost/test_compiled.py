@@ -95,6 +95,22 @@ def test_of_a_64_bit_integer_that_is_cut_down_the_low_bytes_are_loaded(src, dst,
     assert widths_of(tilegen.build(text).plan, "ld", "global") == widths
 
 
+def test_what_an_op_loads_again_may_be_left_out():
+    """Of an array that is only read: least_sectors counts it once. What is written may be another value by then."""
+    text = """kernel: twice
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [32]}
+  Y: {scope: global, dtype: float32, shape: [2, 32]}
+ops:
+  - elementwise: {dst: "Y[0]", expr: x + 1.0, with: {x: X}}
+  - elementwise: {dst: "Y[1]", expr: x + 2.0, with: {x: %s}}
+"""
+    for source, least in (("X", 4), ('"Y[0]"', 8)):
+        totals = tilegen.explain(text % source)["grid_totals"]["global_ld"]
+        assert (totals["sectors"], totals["least_sectors"]) == (8, least)
+
+
 def test_access_n_is_the_one_that_is_listed_as_n():
     text = CAST.format(src="int64", dst="int32")
     built = tilegen.build("".join(line for line in text.splitlines(True) if "Z" not in line))

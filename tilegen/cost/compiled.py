@@ -39,6 +39,23 @@ def compiled_accesses(plan: Plan) -> tuple[Access, ...]:
     return tuple(a for role in plan.roles for a in _of_role(plan, role))
 
 
+def list_needed(accesses: Iterable[Access]) -> list[Access]:
+    """The accesses that no compiler leaves out: of loads those that something uses, and each place of one array once.
+
+    What an op loads again from an array that is only read, the compiler may have in registers from an op before. Of
+    five kernels in benchmarks/mixed_widths.py it had, of specs/rotary.yaml it had not (an H100, 2026-11-28).
+    """
+    made: dict[tuple[Any, ...], int] = {}
+    out = []
+    for a in accesses:
+        if a.kind == "ld" and a.memory.space == "global" and a.memory.access == "in":
+            place = a.memory, a.width_bytes, a.byte, a.conditions, a.loops
+            if made.setdefault(place, a.op) != a.op:
+                continue
+        out.append(replace(a, conditions=(*a.conditions, *a.needed)) if a.needed else a)
+    return out
+
+
 def _of_role(plan: Plan, role: Role) -> Iterator[Access]:
     visits = list(visit_role(role.steps, role.threads, plan.cluster))
     uses = _find_uses(visits)

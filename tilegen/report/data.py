@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from tilegen.access import WARP_LANES
 from tilegen.arithmetic import describe_functions
 from tilegen.cost.accesses import Access
 from tilegen.cost.boxes import TMA, WGMMA
-from tilegen.cost.compiled import compiled_accesses
+from tilegen.cost.compiled import compiled_accesses, list_needed
 from tilegen.cost.count import Counted, count_access
 from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
@@ -46,8 +46,7 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
     """
     accesses = compiled_accesses(plan)
     whole = [count_access(a, launch, None) for a in accesses]
-    held = [replace(a, conditions=(*a.conditions, *a.needed)) if a.needed else a for a in accesses]
-    needed = [count_access(a, launch, None) for a in held]
+    needed = [count_access(a, launch, None) for a in list_needed(accesses)]
     return {
         "kernel": plan.name,
         "arch": plan.arch,
@@ -158,7 +157,7 @@ def _traffic(accesses: list[Access], launch: Launch) -> list[dict[str, Any]]:
 def _totals(whole: list[Counted], needed: list[Counted]) -> dict[str, dict[str, int]]:
     """Per space and kind, summed over the grid: what the hardware's counters should show.
 
-    ``least_sectors``: of the loads that something uses alone; a compiler may leave out the others.
+    ``least_sectors``: of those loads alone that a compiler does not leave out.
     """
     out: dict[str, dict[str, int]] = {}
     for space, counters in _COUNTERS.items():

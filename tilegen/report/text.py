@@ -297,7 +297,7 @@ def _uncertain(explained: Data) -> Iterator[str]:
     loads = totals["global_ld"]
     if loads["least_sectors"] < loads["sectors"]:
         yield (
-            "some threads load what they do not use, which the compiler may leave out; at least "
+            "the compiler may leave out loads that nothing uses, and those of what an op before has loaded; at least "
             f"{loads['least_sectors']} sectors are loaded"
         )
     ops = explained["ops"]
