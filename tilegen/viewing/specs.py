@@ -51,7 +51,8 @@ def page_of(spec: Spec, plan: Plan, launch: Launch, cuda: str, processes: int = 
     explained = explain_plan(with_comparisons(spec, plan, processes), launch, with_derivations=True)
     return PageData(
         plan.name, own_presets(), [*_tilings(explained), *own_tilings()],
-        examples=(example_of(spec, plan, launch, explained),), spec=_spec_data(spec, plan, launch, explained, cuda), opens="choices",
+        examples=(example_of(spec, plan, launch, explained),), spec=_spec_data(spec, plan, launch, explained, cuda),
+        opens="choices",
     )  # fmt: skip
 
 
@@ -158,5 +159,6 @@ def _spec_data(spec: Spec, plan: Plan, launch: Launch, explained: Data, cuda: st
         "choices": [_spell_choice(c) for c in explained["choices"]],
         "ops": [_op_data(k, op, keys[k - 1], lines, names) for k, op in enumerate(explained["ops"], 1)],
         "timeline": _timeline(spec, plan, launch), "cuda": lines, "yaml": spec.text.splitlines(),
-        "path": Path(spec.path).name, "kernel_line": _find_kernel(lines), "expanded": expanded, "expanded_lines": places,
+        "path": Path(spec.path).name, "kernel_line": _find_kernel(lines),
+        "expanded": expanded, "expanded_lines": places,
     }  # fmt: skip

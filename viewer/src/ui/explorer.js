@@ -277,7 +277,7 @@ export class Explorer {
       rowText: (r) => (shape.length > 1 ? unflatten(r, rowShape).join(",") : String(r * columns)), columnText: String,
       describe: (e) => (e < places.count ? this.sayElement(e) : "nothing"), painted: legend,
     });
-    this.keys.replaceChildren(...keyItems([...colorKeys(extent), ...(this.physical ? [["var(--empty)", "an empty place"]] : [])]));
+    this.keys.replaceChildren(...keyItems([...colorKeys(extent), ...(hasEmpty(this.physical) ? [["var(--empty)", "an empty place"]] : [])]));
     this.paintPlaces(values, color, key);
     this.rest();
   }
@@ -458,6 +458,9 @@ function textsOf(places, shared) {
   if (owners.length && held.length) return { legend, of: (e) => `${first(e)}.${second(e)}` };
   return { legend, of: owners.length ? first : second };
 }
+
+/** Whether a place of a grid holds nothing. */
+const hasEmpty = (grid) => Boolean(grid) && grid.starts.some((start, cell) => cell > 0 && start === grid.starts[cell - 1]);
 
 const themedEmpty = () => getComputedStyle(document.documentElement).getPropertyValue("--empty").trim();
 
