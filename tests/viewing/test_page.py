@@ -21,6 +21,7 @@ TABS = ("choices", "code", "time", "layout", "mma", "about")
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     texts = {"layouts": layout_page(None, None, ["specs/gemm.yaml"])}
+    texts |= {"product": layout_page("tiled_mma('mma.m16n8k16', (2, 2, 1), None, 'C', (128, 256, 32))")}
     texts |= {name: spec_page(str(ROOT / "specs" / f"{name}.yaml"))[1] for name in SPECS}
     return write_pages(tmp_path_factory.mktemp("pages"), texts)
 
@@ -100,6 +101,88 @@ def test_swizzle_modes_numbers_and_padding(layouts: Any) -> None:
     assert field(layouts, "Layout").input_value().startswith("PaddedSharedLayout.with_identity_for([[64, 8]], [8, 64]")
     layouts.get_by_role("button", name="Row-major").click()
     assert field(layouts, "Layout").input_value() == "S[(8, 64)]"
+
+
+def wrong(page: Any, label: str) -> str:
+    """What a field says below itself."""
+    control = field(page, label)
+    said = page.locator(f"#{control.get_attribute('aria-describedby')}").text_content()
+    assert control.get_attribute("aria-invalid") == str(said != "").lower()
+    return str(said)
+
+
+def test_the_mode_of_a_swizzle_stays_when_the_type_changes(layouts: Any) -> None:
+    field(layouts, "Preset").select_option("swizzled")
+    for mode in ("32", "64", "128"):
+        field(layouts, "Mode").select_option(mode)
+        for dtype, per in (("float32", 2), ("int8", 4), ("float64", 1), ("float16", 3)):
+            field(layouts, "Type").select_option(dtype)
+            assert field(layouts, "Mode").input_value() == mode
+            assert field(layouts, "Layout").input_value().startswith(f"Swizzle({per}, ")
+            assert field(layouts, "Shape").input_value() == "8, 64"
+
+
+def test_an_element_that_is_not_there_is_an_error(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
+    field(layouts, "Preset").select_option("row")
+    for text, said in (
+        ("99, 0", "no such element: the shape is 8 x 64, so coordinate 0 is 0 to 7"),
+        ("5", "1 coordinate, but the shape 8 x 64 has 2 dimensions"), ("5, x", "found 'x'"), ("-1, 3", "found '-1'"),
+    ):  # fmt: skip
+        field(layouts, "Go to element").fill(text)
+        field(layouts, "Go to element").press("Enter")
+        assert said in wrong(layouts, "Go to element") and "Element (" not in details(layouts)
+    again = Watched(browser, pages["layouts"], link(layouts))
+    assert "found '-1'" in wrong(again.page, "Go to element")
+    again.page.close()
+    field(layouts, "Go to element").fill("5, 3")
+    field(layouts, "Go to element").press("Enter")
+    assert wrong(layouts, "Go to element") == "" and "Element (5, 3)" in details(layouts)
+
+
+def test_a_wrong_shape_is_an_error_at_its_field(layouts: Any) -> None:
+    field(layouts, "Preset").select_option("row")
+    for text, said in (
+        ("8, x", "8, x\n   ^\nexpected an extent, found 'x'"), ("8 x", "found the end"), ("0, 64", "at least 1"),
+        ("8, 32", "shape 8 x 32 has 256 elements, the layout has 512"),
+    ):  # fmt: skip
+        field(layouts, "Shape").fill(text)
+        assert said in wrong(layouts, "Shape") and layouts.locator(".error").inner_text() == ""
+    for text in ("8 x 64", "(8, 64)", "16, 32", ""):
+        field(layouts, "Shape").fill(text)
+        assert wrong(layouts, "Shape") == ""
+    field(layouts, "Layout").fill("row")
+    field(layouts, "Shape").fill("")
+    assert "say which" in wrong(layouts, "Shape")
+
+
+def test_a_preset_that_was_changed_says_so(layouts: Any) -> None:
+    preset = field(layouts, "Preset")
+    shown = "n => n.selectedOptions[0].textContent"
+    changes = (("Type", "float32"), ("Mode", "64"), ("Mode", "0"))
+    for label, value in changes:
+        preset.select_option("swizzled")
+        assert preset.evaluate(shown) == "8 x 64 under the 128-byte swizzle"
+        field(layouts, label).select_option(value)
+        assert preset.evaluate(shown) == "8 x 64 under the 128-byte swizzle, changed"
+    preset.select_option("swizzled")
+    for text, suffix in (("(8, 64)", ""), ("16, 32", ", changed"), ("8 x 64", "")):
+        field(layouts, "Shape").fill(text)
+        assert preset.evaluate(shown) == f"8 x 64 under the 128-byte swizzle{suffix}"
+
+
+def test_colours_have_a_legend(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
+    keys = layouts.get_by_label("Colours of the elements", exact=True)
+    assert keys.locator("li").all_inner_texts()[:2] == ["0 to 3", "4 to 7"]
+    layouts.get_by_label("Colours", exact=True).select_option("line")
+    assert keys.locator("li").all_inner_texts() == [str(line) for line in range(8)]
+    banks = layouts.get_by_label("Colours of the banks", exact=True)
+    assert "further ones, of a bank conflict" in banks.first.inner_text()
+    layouts.get_by_role("tab", name="Tiled mma").click()
+    assert layouts.get_by_label("Colours of the threads").locator("li").first.inner_text() == "thread 0"
+    opened = Watched(browser, pages["gemm"], "#v=code&x=3&y=a5")
+    for label in ("Colours of the code", "Colours of the box", "Colours of the elements"):
+        assert opened.page.locator("#panel-code").get_by_label(label, exact=True).is_visible(), label
+    opened.page.close()
 
 
 def test_pasted_text_and_errors_with_carets(layouts: Any) -> None:
@@ -250,12 +333,36 @@ def test_r_is_a_slider_and_a_table(layouts: Any) -> None:
     assert slider.get_attribute("aria-valuetext") == "R = 2"
     field(layouts, "Thread").fill("17")
     assert "Thread 17 owns the 64" in layouts.locator(".mma .legend").inner_text()
+    field(layouts, "Thread").fill("256")
+    assert "there is no thread 256: threads are 0 to 255" in wrong(layouts, "Thread")
+    field(layouts, "Thread").fill("17")
     field(layouts, "Tiling").select_option("mma")
     assert "Thread 0 owns the 128" in layouts.locator(".mma .legend").inner_text()
     layouts.get_by_label("Elements of C and the threads that own them").press("Enter")
 
 
+def test_a_product_opens_in_its_own_tab(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["product"])
+    assert opened.page.locator("#panel-mma").is_visible() and not opened.page.locator("#panel-layout").is_visible()
+    assert "elements of 128 x 256" in opened.page.locator(".mma .legend").inner_text()
+    opened.page.get_by_role("tab", name="Layout").click()
+    assert field(opened.page, "Shape").input_value() == "128, 256" and opened.said == []
+    opened.page.close()
+
+
 # ---------------------------------------------------------------- a spec
+@pytest.mark.parametrize("name", SPECS)
+def test_the_kernel_is_in_sight_when_the_code_opens(browser: Any, pages: dict[str, Path], name: str) -> None:
+    opened = Watched(browser, pages[name])
+    opened.page.locator("#tab-code").click()
+    opened.page.wait_for_timeout(100)
+    row = opened.page.locator("pre[aria-label=CUDA] .line", has_text="__global__").first.bounding_box()
+    pre = opened.page.locator("pre[aria-label=CUDA]").bounding_box()
+    assert pre["y"] <= row["y"] and row["y"] + row["height"] <= min(pre["y"] + pre["height"], 900)
+    assert opened.said == []
+    opened.page.close()
+
+
 @pytest.mark.parametrize("name", SPECS)
 def test_every_tab_of_a_spec(browser: Any, pages: dict[str, Path], name: str) -> None:
     opened = Watched(browser, pages[name])
@@ -395,8 +502,36 @@ def test_axe_finds_nothing(browser: Any, pages: dict[str, Path], name: str, sche
 
 def test_light_and_dark(browser: Any, pages: dict[str, Path]) -> None:
     opened = Watched(browser, pages["layouts"], color_scheme="dark")
-    shade = "getComputedStyle(document.body).backgroundColor"
-    dark = opened.page.evaluate(shade)
-    opened.page.get_by_role("button", name="Light or dark").click()
-    assert opened.page.evaluate(shade) == "rgb(255, 255, 255)" != dark
+    page, shade = opened.page, "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(shade)
+    page.get_by_role("button", name="Switch to light").click()
+    assert page.evaluate(shade) == "rgb(255, 255, 255)" != dark
+    page.get_by_role("button", name="Switch to dark").click()
+    assert page.evaluate(shade) == dark
+    page.close()
+
+
+def test_canvases_and_the_button_follow_the_system(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["layouts"], color_scheme="light")
+    pixel = "[...document.querySelector('canvas').getContext('2d').getImageData(60, 30, 1, 1).data].join()"
+    light = opened.page.evaluate(pixel)
+    opened.page.emulate_media(color_scheme="dark")
+    opened.page.get_by_role("button", name="Switch to light").wait_for()
+    assert opened.page.evaluate(pixel) != light and opened.said == []
     opened.page.close()
+
+
+@pytest.mark.parametrize("width", [420, 1400])
+def test_a_tile_of_128_by_256_fits(browser: Any, pages: dict[str, Path], width: int) -> None:
+    for hash, label in (
+        ("#p=wide", "Elements of the layout"), ("#p=tmem", "Places that hold the elements"),
+        ("#v=mma", "Elements of C and the threads that own them"),
+    ):  # fmt: skip
+        opened = Watched(
+            browser, pages["product" if "mma" in hash else "layouts"], hash, viewport={"width": width, "height": 900}
+        )
+        room = opened.page.get_by_label(label).evaluate(
+            "n => [n.scrollWidth - n.clientWidth, n.scrollHeight - n.clientHeight]"
+        )
+        assert room == [0, 0], label
+        opened.page.close()

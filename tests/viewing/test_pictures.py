@@ -110,6 +110,13 @@ def test_explain_as_svg_has_a_bar_for_each_cost(path: str) -> None:
     assert all(float(bar.get("width", 0)) <= 160 for bar in bars)
 
 
+def test_explain_as_svg_has_its_own_background_in_light_and_dark() -> None:
+    light, _, dark = (
+        drawn(run("explain", "--format", "svg", SPECS[0]).stdout).findtext(f"{SVG}style") or ""
+    ).partition("@media")
+    assert "svg{background:#fff}" in light and "prefers-color-scheme:dark" in dark and "svg{background:#14171b}" in dark
+
+
 def test_explain_as_html_is_the_page_of_view(tmp_path: Path) -> None:
     path = SPECS[0]
     page = run("explain", "--format", "html", path).stdout

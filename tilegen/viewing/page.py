@@ -27,6 +27,7 @@ class PageData:
     specs: tuple[str, ...] = ()  # files that `tilegen view` would open
     examples: tuple[dict[str, Any], ...] = ()  # specs as presets, see viewing/examples.py
     spec: dict[str, Any] | None = None
+    opens: str = "layout"  # the tab that is shown first: choices, code, time, layout, mma or about
 
 
 def write_page(page: PageData) -> str:
@@ -49,17 +50,24 @@ def _escape(text: str) -> str:
 def layout_page(text: str | None = None, shape: Sequence[int] | None = None, specs: Sequence[str] = ()) -> str:
     """The page of a layout's text over ``shape``, with the presets beside it; of presets alone without a text.
 
+    A text that is one call of tiled_mma opens in the tab of tiled products, as long as it asks for no other shape.
+
     Raises LayoutError for what is no layout.
 
     >>> "S[(8, 64):(64, 1)]" in layout_page("S[(8, 64)]")
     True
     """
-    presets, mma = own_presets(), own_tilings()
+    presets, mma, opens = own_presets(), own_tilings(), "layout"
     if text is not None:
         given = read_layout_preset(text, shape)
         presets = (PresetGroup("Given", (given,)), *presets)
-        mma = (*_given_tiling(text), *mma)
-    return write_page(PageData(text or "Layouts", presets, mma, specs=tuple(specs), examples=read_examples()))
+        tilings = _given_tiling(text)
+        mma = (*tilings, *mma)
+        opens = "mma" if tilings and shape is None else "layout"
+    page = PageData(
+        text or "Layouts", presets, mma, specs=tuple(specs), examples=read_examples(), opens=opens
+    )  # fmt: skip
+    return write_page(page)
 
 
 @cache

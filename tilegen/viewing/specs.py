@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from tilegen.cost.time import read_time
@@ -51,6 +52,7 @@ def page_of(spec: Spec, plan: Plan, launch: Launch, cuda: str, processes: int = 
     return PageData(
         plan.name, own_presets(), [*_tilings(explained), *own_tilings()],
         examples=(example_of(spec, plan, launch, explained),), spec=_spec_data(spec, plan, launch, explained, cuda),
+        opens="choices",
     )  # fmt: skip
 
 
@@ -138,6 +140,11 @@ def _timeline(spec: Spec, plan: Plan, launch: Launch) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
+def _find_kernel(lines: Sequence[str]) -> int:
+    """The line where the kernel itself begins, after the functions that it calls."""
+    return next(k for k, line in enumerate(lines) if "__global__" in line)
+
+
 def _spec_data(spec: Spec, plan: Plan, launch: Launch, explained: Data, cuda: str) -> dict[str, Any]:
     lines = cuda.splitlines()
     numbers = count(1)
@@ -152,5 +159,6 @@ def _spec_data(spec: Spec, plan: Plan, launch: Launch, explained: Data, cuda: st
         "choices": [_spell_choice(c) for c in explained["choices"]],
         "ops": [_op_data(k, op, keys[k - 1], lines, names) for k, op in enumerate(explained["ops"], 1)],
         "timeline": _timeline(spec, plan, launch), "cuda": lines, "yaml": spec.text.splitlines(),
-        "path": spec.path, "expanded": expanded, "expanded_lines": places,
+        "path": Path(spec.path).name, "kernel_line": _find_kernel(lines),
+        "expanded": expanded, "expanded_lines": places,
     }  # fmt: skip

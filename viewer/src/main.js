@@ -16,7 +16,7 @@ function start() {
   const example = data.spec ? examples[0] : null;
   const first = example?.layouts[0] ?? data.presets[0].layouts[0];
   const state = new State({
-    v: data.spec ? "choices" : "layout", g: example?.name ?? "", ...stateOf(first), a: "column", o: "auto", n: "", m: data.mma[0]?.key ?? "", r: "", th: "0",
+    v: data.opens, g: example?.name ?? "", ...stateOf(first), a: "column", o: "auto", n: "", m: data.mma[0]?.key ?? "", r: "", th: "0",
     x: "", y: "", z: "", e: "",
   });
   const banks = new BankMap(state, () => explorer.example, Boolean(data.spec), (marks) => explorer.setExtra(marks));
@@ -34,7 +34,7 @@ function start() {
     { key: "about", name: "About", node: about(data) },
   ];
   document.getElementById("page").replaceChildren(...tabPanels(tabs, state));
-  document.getElementById("theme").addEventListener("click", () => switchTheme(() => [explorer.paint(), mma.refresh(), banks.refresh(), tabs.forEach((tab) => tab.repaint?.())]));
+  followTheme(document.getElementById("theme"), () => [explorer.subject && explorer.paint(), mma.refresh(), banks.refresh(), tabs.forEach((tab) => tab.repaint?.())]);
   mma.refresh();
 }
 
@@ -63,11 +63,26 @@ function tabPanels(tabs, state) {
   return [list, ...panels];
 }
 
-function switchTheme(repaint) {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const now = document.documentElement.dataset.theme ?? (dark ? "dark" : "light");
-  document.documentElement.dataset.theme = now === "dark" ? "light" : "dark";
-  repaint();
+/** The button says what it does; canvases are drawn anew after it, and after the system's own change. */
+function followTheme(button, repaint) {
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
+  const name = () => {
+    button.textContent = isDark() ? "Switch to light" : "Switch to dark";
+  };
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    name();
+    repaint();
+  });
+  system.addEventListener("change", () => {
+    if (root.dataset.theme) return; // the button has decided
+    name();
+    repaint();
+  });
+  name();
+  button.hidden = false;
 }
 
 function about(data) {

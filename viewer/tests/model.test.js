@@ -1,17 +1,19 @@
 /** The model by hand: the chapter's own figures, notation and its errors, banks, sectors, spelling, examples. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { bankTable, chunkTable, countAccess, sectorTable } from "../src/model/access.js";
 import { elementsOf, movedOffsets } from "../src/model/elements.js";
-import { LayoutError } from "../src/model/errors.js";
+import { LayoutError, sayError } from "../src/model/errors.js";
 import { readExample, unpackNumbers } from "../src/model/examples.js";
 import { copiesOf, flatten, placeAll, sharedPlace, takeShape, unflatten } from "../src/model/layouts.js";
 import { parseLayout } from "../src/model/notation.js";
 import { accessesOf, bytesOf, sumUp } from "../src/model/patterns.js";
 import { heldBy, physicalOf } from "../src/model/physical.js";
-import { bitsOf } from "../src/ui/dtypes.js";
-import { modeOf, partsOf, spellParts, swizzleOfMode } from "../src/model/spelling.js";
+import { readElement, readOne, readShape } from "../src/model/shapes.js";
+import { count, modeOf, partsOf, retypeSwizzle, spellParts, swizzleOfMode } from "../src/model/spelling.js";
+import { colorKeys, colorScale, sayShades } from "../src/ui/colors.js";
+import { bitsOf, DTYPES } from "../src/ui/dtypes.js";
 
 const placed = (text, shape = null) => {
   const taken = takeShape(parseLayout(text), shape);
@@ -173,4 +175,93 @@ test("every access of every spec costs here what Python counted, and lies on ele
     }
   }
   assert.ok(counted > 500 && drawn > 200, `${counted}, ${drawn}`);
+});
+
+// ---------------------------------------------------------------- what a person writes into a field
+const wrong = (make) => {
+  try {
+    make();
+  } catch (error) {
+    assert.ok(error instanceof LayoutError, error.stack);
+    return error;
+  }
+  throw new assert.AssertionError({ message: "nothing was wrong" });
+};
+
+test("a shape is written in several ways, and what is none has its place", () => {
+  for (const text of ["8, 64", "8,64", "8 64", "8 x 64", "8x64", "8×64", "(8, 64)", "[8, 64]", "(8, 64,)", "8, 64,", "  8,  64 "]) assert.deepEqual(readShape(text), [8, 64], text);
+  assert.deepEqual(readShape("(8,)"), [8]);
+  for (const [text, span, said] of [
+    ["8, x", [3, 4], "found 'x'"], ["8 x", [3, 4], "found the end"], ["x 8", [0, 1], "found 'x'"], ["8,, 64", [2, 3], "found ','"],
+    ["8, -1", [3, 5], "found '-1'"], ["8.5", [1, 2], "found '.'"], ["8, 0", [3, 4], "at least 1"], ["(8, 64", [6, 7], "expected ')'"],
+    ["8, 64)", [5, 6], "found ')'"], ["", [0, 1], "found the end"], ["8 x x 64", [4, 5], "found 'x'"], ["65536, 65536", [0, 12], "2 ** 31"],
+    ["(8, 64] 3", [6, 7], "found ']'"], ["(8) 64", [4, 6], "after the numbers"],
+  ]) {
+    const error = wrong(() => readShape(text));
+    assert.deepEqual(error.span, span, text);
+    assert.match(error.message, new RegExp(said.replace(/[.*()[\]]/g, "\\$&")), text);
+  }
+});
+
+test("an element outside of the layout is an error that says the shape; every element inside is found", () => {
+  for (const shape of [[8, 64], [2, 3, 5], [7]]) {
+    for (let e = 0; e < shape.reduce((a, b) => a * b); e += 1) assert.equal(readElement(unflatten(e, shape).join(", "), shape), e);
+    for (let d = 0; d < shape.length; d += 1) {
+      const coords = shape.map((n, k) => (k === d ? n : 0));
+      const error = wrong(() => readElement(coords.join(","), shape));
+      assert.equal(error.message, `no such element: the shape is ${shape.join(" x ")}, so coordinate ${d} is 0 to ${shape[d] - 1}`);
+    }
+  }
+  assert.equal(wrong(() => readElement("5", [8, 64])).message, "1 coordinate, but the shape 8 x 64 has 2 dimensions");
+  assert.equal(wrong(() => readElement("5, 0, 1", [8])).message, "3 coordinates, but the shape 8 has 1 dimension");
+  assert.match(wrong(() => readElement("5, x", [8, 64])).hint, /8 x 64 is written as 7, 63/);
+});
+
+test("a thread is one number of those that there are", () => {
+  assert.equal(readOne("31", 32, "thread"), 31);
+  assert.equal(wrong(() => readOne("32", 32, "thread")).message, "there is no thread 32: threads are 0 to 31");
+  for (const text of ["", "-1", "1, 2", "a"]) wrong(() => readOne(text, 32, "thread"));
+});
+
+test("a caret stands under what is wrong, and an empty text has none", () => {
+  assert.equal(sayError("8, x", wrong(() => readShape("8, x"))).split("\n")[1], "   ^");
+  assert.ok(!sayError("", wrong(() => readShape(""))).includes("^"));
+});
+
+test("the mode of a swizzle stays when the type changes; one by numbers, or none, stays as it is", () => {
+  const widths = [...new Set(DTYPES.map(([, bits]) => bits))];
+  for (const from of widths) {
+    for (const to of widths) {
+      for (const mode of [32, 64, 128]) assert.equal(modeOf(retypeSwizzle(swizzleOfMode(mode, from), from, to), to), mode, `${mode} bytes, ${from} to ${to} bits`);
+      const own = { per: 1, bits: 2, apart: 4, inner: true };
+      assert.equal(retypeSwizzle(own, from, to), own);
+      assert.equal(retypeSwizzle(null, from, to), null);
+    }
+  }
+});
+
+test("a number has the noun that goes with it", () => {
+  assert.deepEqual([count(0, "variant"), count(1, "variant"), count(2, "variant"), count(2, "access", "accesses")], ["0 variants", "1 variant", "2 variants", "2 accesses"]);
+  const bare = readdirSync(new URL("../src/", import.meta.url), { recursive: true }).filter((name) => name.endsWith(".js"))
+    .flatMap((name) => [...readFileSync(new URL(`../src/${name}`, import.meta.url), "utf8").matchAll(/\$\{[^{}]*(?:length|threads|warps|wavefronts|sectors|phases|lanes|copies)\} [a-z]+s\b/g)].map(([text]) => `${name}: ${text}`));
+  const several = ["model/layouts.js: ${copies} copies", "ui/explorer.js: ${places.copies} copies", "ui/explorer.js: ${this.examples.length} specs"]; // said of two or more
+  assert.deepEqual(bare.sort(), several);
+});
+
+test("a legend has every value once, in the colour that the scale gives it", () => {
+  globalThis.document = { documentElement: null };
+  globalThis.getComputedStyle = () => ({ getPropertyValue: (name) => name });
+  for (const extent of [1, 2, 7, 8, 9, 20, 32, 128, 1000]) {
+    const color = colorScale(extent);
+    const keys = colorKeys(extent);
+    const found = keys.flatMap(([background, text]) => {
+      const [first, last = first] = text.split(" to ").map(Number);
+      return Array.from({ length: last - first + 1 }, (_, k) => {
+        assert.ok(background.includes(color(first + k)), `${first + k} of ${extent}`);
+        return first + k;
+      });
+    });
+    assert.deepEqual(found, Array.from({ length: extent }, (_, k) => k));
+    assert.equal(sayShades(extent) !== "", keys.some(([background]) => background.includes("gradient")));
+  }
 });

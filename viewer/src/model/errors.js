@@ -17,3 +17,11 @@ export function located(span, build) {
     throw error;
   }
 }
+
+/** The message with a caret under the place, as in a terminal. */
+export function sayError(text, error) {
+  const hint = error.hint ? `\n${error.hint}` : "";
+  if (!error.span || !text.trim() || text.includes("\n")) return `${error.message}${hint}`;
+  const [start, end] = error.span;
+  return `${text}\n${" ".repeat(start)}${"^".repeat(Math.max(1, Math.min(end, text.length + 1) - start))}\n${error.message}${hint}`;
+}

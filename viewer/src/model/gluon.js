@@ -18,7 +18,7 @@ export function makeLinear(inputs, shape = null) {
     const top = Math.max(0, ...every.map((basis) => basis[d]));
     return top ? 2 ** (32 - Math.clz32(top)) : 1;
   });
-  if (extents.length !== rank && every.length) throw new LayoutError(`bases of ${rank} numbers for a shape of ${extents.length} dimensions`);
+  if (extents.length !== rank && every.length) throw new LayoutError(`bases of ${count(rank, "number")} for a shape of ${count(extents.length, "dimension")}`);
   extents.forEach((n) => bitsOf(n, "an extent of the shape"));
   for (const basis of every) {
     basis.forEach((x, d) => {
@@ -56,7 +56,7 @@ export function makePadded(pairs, bases, ctas, shape) {
       if ([...found].sort((a, b) => a - b).some((x, k) => x !== 2 ** k)) throw new LayoutError(`dimension ${d} is not moved by 1, 2, 4, ... each once`);
     }
     const has = 2 ** (steps[d].length + tiles[d].length);
-    if (has !== n) throw new LayoutError(`offset_bases span ${has} elements of dimension ${d}, but shape says ${n}`);
+    if (has !== n) throw new LayoutError(`offset_bases span ${count(has, "element")} of dimension ${d}, but shape says ${n}`);
   });
   const part = shape.map((n, d) => n / 2 ** tiles[d].length);
   const inputs = [{ name: "m", columns: bases.map((basis) => flatten(basis, shape)) }];
@@ -126,7 +126,7 @@ function makeFamily(name, rank, build) {
   return {
     kind: "family", name,
     build(shape) {
-      if (shape.length !== rank) throw new LayoutError(`${name} has rank ${rank}, shape ${shape.join(" x ")} has ${shape.length} dimensions`);
+      if (shape.length !== rank) throw new LayoutError(`${name} has rank ${rank}, shape ${shape.join(" x ")} has ${count(shape.length, "dimension")}`);
       shape.forEach((n) => bitsOf(n, "an extent of the shape"));
       return build(shape);
     },

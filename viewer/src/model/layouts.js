@@ -10,6 +10,7 @@
  * below 2 ** 31; what goes beyond is refused.
  */
 import { LayoutError } from "./errors.js";
+import { count } from "./spelling.js";
 
 export const AXES = [
   "bx", "by", "bz", "cbx", "cby", "cbz", "tx", "warpid", "laneid", "wgid", "tid_in_wg", "wid_in_wg",
@@ -97,7 +98,7 @@ export function takeShape(layout, wanted) {
   if (layout.kind === "family") return { layout: layout.build(shape), shape };
   if (layout.kind === "swizzle") return { layout: makeTile(rowMajor(shape), [], {}, layout.swizzle), shape };
   if (product(shape) !== product(own)) {
-    throw new LayoutError(`shape ${shape.join(" x ")} has ${product(shape)} elements, the layout has ${product(own)}`);
+    throw new LayoutError(`shape ${shape.join(" x ")} has ${count(product(shape), "element")}, the layout has ${product(own)}`);
   }
   return { layout, shape };
 }

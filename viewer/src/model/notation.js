@@ -3,6 +3,7 @@ import { isCute, parseCute } from "./cute.js";
 import { LayoutError, located } from "./errors.js";
 import { blocked, makeLinear, makePadded, nvmmaShared, padIdentity, swizzledShared } from "./gluon.js";
 import { AXES, makeSwizzle, makeTile, rowMajor } from "./layouts.js";
+import { count } from "./spelling.js";
 
 const WORD = /(?<int>\d+)|(?<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)|(?<text>'[^']*'|"[^"]*")|(?<symbol>\/\/|[\][():,+*%@=-])/y;
 const LIMIT = 2 ** 31;
@@ -146,7 +147,7 @@ class Parser {
     });
     if (!strides) return rowMajor(shape);
     if (strides.length !== shape.length) {
-      throw new LayoutError(`${shape.length} extents but ${strides.length} strides`, this.from(start)());
+      throw new LayoutError(`${count(shape.length, "extent")} but ${count(strides.length, "stride")}`, this.from(start)());
     }
     return shape.map((extent, k) => {
       if (strides[k].stride < 0) throw new LayoutError(`a stride is at least 0, not ${strides[k].stride}`, this.from(start)());
@@ -225,7 +226,7 @@ class Parser {
 
   call(name, [names, needed, build]) {
     const { values, options } = this.arguments(names);
-    if (values.length > names.length) throw new LayoutError(`${name} takes at most ${names.length} arguments`);
+    if (values.length > names.length) throw new LayoutError(`${name} takes at most ${count(names.length, "argument")}`);
     const given = names.map((key, k) => {
       if (k < values.length && key in options) throw new LayoutError(`${name}: ${key} stands there twice`);
       return k < values.length ? values[k] : options[key];

@@ -1,4 +1,5 @@
-/** A layout as text again, and its parts as the fields of a form have them. */
+/** A layout as text again, and its parts as the fields of a form have them; a number with its noun. */
+export const count = (n, word, plural = `${word}s`) => `${n} ${n === 1 ? word : plural}`;
 const list = (items) => (items.length === 1 ? String(items[0]) : `(${items.join(", ")})`);
 const at = (value, axis) => (axis === "m" ? String(value) : `${value}@${axis}`);
 
@@ -26,6 +27,12 @@ export const partsOf = (tile) => ({
 export function swizzleOfMode(bytes, bits) {
   const per = Math.log2(128 / bits);
   return { per, bits: Math.log2(bytes / 16), apart: 3, inner: true };
+}
+
+/** The swizzle after a change of the type: that of the same mode; one by numbers, or none, stays. */
+export function retypeSwizzle(swizzle, bits, wanted) {
+  const mode = modeOf(swizzle, bits);
+  return mode && mode !== "custom" ? swizzleOfMode(mode, wanted) : swizzle;
 }
 
 /** The mode whose swizzle this is: 32, 64, 128, 0 for none, or "custom". */

@@ -4,9 +4,10 @@ import { elementsOf, movedOffsets } from "../model/elements.js";
 import { LayoutError } from "../model/errors.js";
 import { isShared, makeTile, placeAll } from "../model/layouts.js";
 import { accessesOf, bytesOf, sumUp } from "../model/patterns.js";
-import { spellSwizzle, swizzleOfMode } from "../model/spelling.js";
+import { count, spellSwizzle, swizzleOfMode } from "../model/spelling.js";
 import { field, fill, h, select, wantsStillness } from "./dom.js";
-import { count, drawAccess, phaseTable, sayWavefronts } from "./maps.js";
+import { swatch } from "./legend.js";
+import { drawAccess, phaseTable, sayWavefronts } from "./maps.js";
 
 const NAMES = {
   row: "a row, an element a lane", column: "a column, an element a lane", ldmatrix1: "ldmatrix .x1", ldmatrix2: "ldmatrix .x2", ldmatrix4: "ldmatrix .x4",
@@ -167,9 +168,9 @@ export class BankMap {
     const at = Math.min(Number(this.state.get("n")) || 0, this.phaseCount) - 1;
     this.maps.querySelectorAll("tbody[data-phase]").forEach((body) => body.classList.toggle("now", Number(body.dataset.phase) === at));
     const phases = this.tables.filter((side) => side.phases?.length).map((side) => side.phases[at]);
-    const who = this.own?.chunks.length ? "chunks" : "lanes";
-    const said = phases.map((phase) => (phase ? `${phase.lanes.length} ${who} take ${phase.wavefronts}` : "nothing"));
-    this.said.textContent = at >= 0 ? `Phase ${at + 1} of ${this.phaseCount}: ${said.join("; beside it ")} wavefronts` : "";
+    const who = this.own?.chunks.length ? "chunk" : "lane";
+    const said = phases.map((phase) => (phase ? sayPhase(phase, who) : "nothing"));
+    this.said.replaceChildren(...(at >= 0 ? [swatch("var(--accent)"), `Phase ${at + 1} of ${this.phaseCount}: ${said.join("; beside it ")}`] : []));
     const lanes = new Set(phases[0]?.lanes ?? []);
     const cells = (wanted) => this.cells.flatMap((own, lane) => (lanes.has(lane) === wanted ? own.map((e) => [e, String(lane)]) : []));
     const mark = (found, kind) => ({ cells: found.map(([e]) => e), texts: found.map(([, text]) => text), kind });
@@ -197,9 +198,11 @@ export class BankMap {
 /** What the state says where a buffer of a spec is looked at. */
 export const stateOf = (layout) => ({ p: layout.key, t: layout.text, s: layout.shape.join(", "), d: layout.dtype, c: "auto", q: "", k: "", w: "0" });
 
+const sayPhase = ({ lanes, wavefronts }, who) => `${count(lanes.length, who)} ${lanes.length === 1 ? "takes" : "take"} ${count(wavefronts, "wavefront")}`;
+
 const summed = (list) => ({ list, length: list.length, note: sayWhole(sumUp(list)) });
 
-const sayWhole = ({ count: many, sum, floor }) => `the whole tile: ${count(many, "access", "accesses")}, ${sum} wavefronts, ${floor} at best`;
+const sayWhole = ({ count: many, sum, floor }) => `the whole tile: ${count(many, "access", "accesses")}, ${count(sum, "wavefront")}, ${floor} at best`;
 
 function tabled({ kind, width, offsets }) {
   const table = bankTable(kind, width, offsets);

@@ -1,5 +1,6 @@
 /** Costs as small charts: one column for each figure that any candidate has, a bar beside each number. */
 import { h } from "./dom.js";
+import { keysOf } from "./legend.js";
 
 const FIGURES = { sectors: "sectors", wavefronts: "wavefronts", instructions: "instructions", shared_bytes: "shared bytes", address_ops: "address ops", us: "microseconds" };
 
@@ -7,6 +8,9 @@ const FIGURES = { sectors: "sectors", wavefronts: "wavefronts", instructions: "i
 export const figuresOf = (costs) => [...new Set(costs.flatMap((cost) => Object.keys(cost ?? {})))].filter((name) => costs.some((cost) => cost?.[name]));
 
 export const figureHeads = (figures) => figures.map((name) => h("th", { scope: "col", class: "figure-head" }, FIGURES[name] ?? name));
+
+/** What the bars and rows of candidates mean. */
+export const chartKeys = () => keysOf("Colours of the bars", [["var(--bar)", "the least of all candidates"], ["var(--bar-over)", "more than the least"], ["var(--lit)", "picked"]]);
 
 /** Cells of one candidate: a bar against the largest, the number beside it; rivals that cost more stand out. */
 export function figureCells(figures, cost, costs, areRivals = true) {

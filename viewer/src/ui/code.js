@@ -2,14 +2,16 @@
 import { elementsOf } from "../model/elements.js";
 import { placeAll, sharedPlace, takeShape, unflatten } from "../model/layouts.js";
 import { parseLayout } from "../model/notation.js";
+import { count } from "../model/spelling.js";
 import { sideNode, stateOf } from "./banks.js";
-import { colorScale } from "./colors.js";
+import { colorKeys, colorScale, sayShades } from "./colors.js";
 import { h } from "./dom.js";
 import { bitsOf } from "./dtypes.js";
 import { CellGrid } from "./grid.js";
+import { keysOf } from "./legend.js";
 import { drawAccess } from "./maps.js";
 
-const cost = (a) => (a.space === "shared" ? `${a.wavefronts} wavefronts, ${a.floor} at best` : `${a.sectors} sectors, ${a.sectors_floor ?? "?"} at best`);
+const cost = (a) => (a.space === "shared" ? `${count(a.wavefronts, "wavefront")}, ${a.floor} at best` : `${count(a.sectors, "sector")}, ${a.sectors_floor ?? "?"} at best`);
 
 export function codeTab(spec, example, state) {
   const isWhole = spec.expanded.length > 0; // an op on whole arrays: its tile ops are a text of their own
@@ -30,7 +32,10 @@ export function codeTab(spec, example, state) {
     cuda.spans.forEach(({ node }) => node.classList.remove("address"));
     buttons.forEach((node, key) => node.setAttribute("aria-pressed", String(key === `${op?.number}` || key === access?.key)));
     picture.show(own ?? null);
-    if (!op) return;
+    if (!op) {
+      if (scrolls) reveal(cuda.pre, cuda.rows[spec.kernel_line]);
+      return;
+    }
     const line = lineOf(op, yaml() === yamls[""] ? "" : "written") - 1;
     yaml().rows[line]?.classList.add("lit");
     op.code.lines.forEach((n) => cuda.rows[n].classList.add("lit"));
@@ -58,7 +63,7 @@ export function codeTab(spec, example, state) {
       const over = access.space === "shared" ? access.wavefronts > access.floor : access.sectors > (access.sectors_floor ?? access.sectors);
       const chip = h("button", { type: "button", class: "chip", "aria-pressed": "false", onclick: () => choose(op, known),
         onpointerenter: () => light(op, known, false), onpointerleave: rest, onfocus: () => light(op, known, false), onblur: rest },
-      h("code", {}, access.buffer), ` ${access.space} ${access.kind}, ${access.width_bytes} bytes; `, h("span", { class: over ? "bad" : "" }, cost(access)));
+      h("code", {}, access.buffer), ` ${access.space} ${access.kind}, ${count(access.width_bytes, "byte")}; `, h("span", { class: over ? "bad" : "" }, cost(access)));
       buttons.set(access.key, chip);
       const draw = known.layout ? h("button", { type: "button", class: "small", "aria-label": `Draw access ${known.number}, ${access.buffer}`,
         onclick: () => state.set({ v: "layout", g: example.name, ...stateOf(known.layout), a: known.key, n: "1" }) }, "Draw") : null;
@@ -97,9 +102,11 @@ export function codeTab(spec, example, state) {
   const path = isWhole ? "the tile ops that the spec is" : spec.path;
   const node = h("div", { class: "code" }, h("section", {}, h("h2", {}, "Ops and accesses"), list),
     h("section", {}, h("h2", {}, "Spec"), h("div", { class: "row" }, h("p", { class: "note" }, path), written), pres),
-    h("section", {}, h("h2", {}, "CUDA"), h("p", { class: "note" }, `${spec.kernel}.cu`), cuda.pre), picture.node);
+    h("section", {}, h("h2", {}, "CUDA"), h("p", { class: "note" }, `${spec.kernel}.cu`), codeKeys(), cuda.pre), picture.node);
   return { node, shown: () => light(picked(), pickedAccess(), true), repaint: () => picture.repaint() };
 }
+
+const codeKeys = () => keysOf("Colours of the code", [["var(--lit)", "lines of the op"], [null, "its calls", "call"], ["var(--accent)", "the address of the access"]]);
 
 /** What an access touches: its banks or sectors, and the elements of its buffer. */
 class Picture {
@@ -110,15 +117,17 @@ class Picture {
     this.said = h("p", { class: "note" }, "Choose an op or an access, or point at one, in any of the three: the others and this picture follow.");
     this.grid = new CellGrid({ label: "Elements of the buffer that the access touches", hint: "Arrow keys move from element to element; Enter draws it with all else.",
       onselect: (cell) => this.access?.layout && state.set({ g: example.name, ...stateOf(this.access.layout), q: unflatten(cell, this.access.layout.shape).join(","), a: this.access.key, n: "1" }) });
-    this.grid.node.hidden = true;
-    this.node = h("section", { class: "picture", "aria-label": "Picture of the access" }, h("h2", {}, "Picture"), this.said, h("div", { class: "maps" }, this.map, this.grid.node));
+    this.keys = keysOf("Colours of the elements", colorKeys(32));
+    this.drawing = h("div", { class: "drawn" }, h("p", { class: "note" }, `Elements of the buffer that the access touches, the others faded; a colour is a bank${sayShades(32)}.`), this.keys, this.grid.node);
+    this.drawing.hidden = true;
+    this.node = h("section", { class: "picture", "aria-label": "Picture of the access" }, h("h2", {}, "Picture"), this.said, h("div", { class: "maps" }, this.map, this.drawing));
   }
 
   show(access) {
     if (access === this.access) return;
     this.access = access;
     this.map.replaceChildren(...(access ? [sideNode({ title: access.layout?.text ?? `${access.buffer} in ${access.space} memory`, ...drawAccess(access) })] : []));
-    this.grid.node.hidden = !access?.layout;
+    this.drawing.hidden = !access?.layout;
     if (access) this.said.textContent = access.label;
     if (!access?.layout) return;
     this.paint(access.layout);

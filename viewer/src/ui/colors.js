@@ -12,3 +12,16 @@ export function colorScale(extent) {
     return palette[k][group > 1 ? (value % group) & 1 : 0];
   };
 }
+
+/** The colours below ``extent`` as [background, text] of a legend: those of one group with the range of its values. */
+export function colorKeys(extent) {
+  const group = Math.max(1, Math.ceil(extent / COLORS));
+  return Array.from({ length: Math.ceil(extent / group) }, (_, k) => {
+    const [first, last] = [k * group, Math.min(extent, (k + 1) * group) - 1];
+    const shades = `linear-gradient(90deg, var(--c${k}) 50%, var(--c${k}b) 50%)`;
+    return [group > 1 ? shades : `var(--c${k})`, first === last ? String(first) : `${first} to ${last}`];
+  });
+}
+
+/** What a legend of ``colorKeys`` says beside it: where a group has two shades. */
+export const sayShades = (extent) => (extent > COLORS ? "; the darker shade is that of odd numbers" : "");

@@ -22,6 +22,19 @@ export function field(label, control, hint = null) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, hint ? h("small", {}, hint) : null);
 }
 
+/** A labelled field that says below itself what is wrong with its text: {node, say(message)}. */
+export function checkedField(label, control, hint = null) {
+  const problem = h("pre", { class: "wrong", role: "alert", id: newId("wrong") });
+  const node = field(label, control, hint);
+  node.append(problem);
+  control.setAttribute("aria-describedby", problem.id);
+  const say = (message) => {
+    if (problem.textContent !== message) problem.textContent = message;
+    control.setAttribute("aria-invalid", String(message !== ""));
+  };
+  return { node, say };
+}
+
 export function select(options, value, onchange) {
   const node = h("select", { onchange: () => onchange(node.value) });
   fill(node, options, value);

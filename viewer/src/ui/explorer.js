@@ -1,14 +1,16 @@
 /** The explorer: a layout's text and fields on one side; its elements, their places and one of them in full beside it. */
-import { LayoutError } from "../model/errors.js";
-import { copiesOf, flatten, placeAll, product, sharedPlace, addressAxis, isShared, ownShape, takeShape, unflatten } from "../model/layouts.js";
+import { LayoutError, sayError } from "../model/errors.js";
+import { copiesOf, placeAll, product, sharedPlace, addressAxis, isShared, ownShape, takeShape, unflatten } from "../model/layouts.js";
 import { parseLayout } from "../model/notation.js";
 import { heldBy, physicalOf, say } from "../model/physical.js";
-import { modeOf, partsOf, spellParts, swizzleOfMode } from "../model/spelling.js";
-import { colorScale } from "./colors.js";
-import { field, fill, h, select, table } from "./dom.js";
+import { readElement, readShape } from "../model/shapes.js";
+import { modeOf, partsOf, retypeSwizzle, spellParts, swizzleOfMode } from "../model/spelling.js";
+import { colorKeys, colorScale, sayShades } from "./colors.js";
+import { checkedField, field, fill, h, select, table } from "./dom.js";
 import { bitsOf, DTYPES } from "./dtypes.js";
 import { stateOf } from "./banks.js";
 import { CellGrid } from "./grid.js";
+import { keyItems, keysOf } from "./legend.js";
 
 const MOST_HELD = 24;
 const PARTS = ["shard", "replica", "offset"];
@@ -32,12 +34,13 @@ export class Explorer {
       onhover: (cell) => this.showPlace(cell), onselect: (cell) => this.pickPlace(cell),
     });
     this.legend = h("p", { class: "legend" });
+    this.keys = keysOf("Colours of the elements", []);
     this.placesTitle = h("h2", {}, "Places");
     this.placesNote = h("p", { class: "note" });
     this.details = h("section", { class: "details", "aria-label": "The element, or the place" });
     this.node = h("div", { class: "explorer" }, this.form,
       h("div", { class: "views" },
-        h("section", {}, h("div", { class: "row" }, h("h2", {}, "Elements"), this.colorField), this.legend, this.elements.node),
+        h("section", {}, h("div", { class: "row" }, h("h2", {}, "Elements"), this.colorField), this.legend, this.keys, this.elements.node),
         h("section", {}, this.placesTitle, this.placesNote, this.places.node)),
       this.details);
     state.listen((changed) => this.changed(changed));
@@ -54,7 +57,7 @@ export class Explorer {
     this.error = h("pre", { class: "error", role: "alert" });
     this.note = h("p", { class: "note" });
     this.shape = h("input", { type: "text", spellcheck: "false", oninput: () => state.set({ s: this.shape.value, q: "", k: "" }) });
-    this.dtype = select(DTYPES.map(([name]) => name), state.get("d"), (d) => state.set({ d }));
+    this.dtype = select(DTYPES.map(([name]) => name), state.get("d"), (d) => this.setType(d));
     this.fields = { shard: input("shard"), replica: input("replica", { placeholder: "2:4@warpid" }), offset: input("offset", { placeholder: "5@warpid" }) };
     this.mode = select([["0", "none"], ["32", "32 bytes"], ["64", "64 bytes"], ["128", "128 bytes"], ["custom", "by numbers"]], "0", (mode) => this.setMode(mode));
     const number = (label) => h("input", { type: "number", min: "0", max: "12", "aria-label": label, oninput: () => this.setNumbers() });
@@ -66,15 +69,17 @@ export class Explorer {
     this.color = select([["auto", "automatic"]], "auto", (c) => state.set({ c }));
     this.colorField = h("label", { class: "inline" }, "Colours ", this.color);
     this.goto = h("input", { type: "text", placeholder: "5, 0", onchange: () => this.go(this.goto.value) });
+    this.shapeField = checkedField("Shape", this.shape);
+    this.gotoField = checkedField("Go to element", this.goto);
     this.form = h("form", { class: "panel", onsubmit: (e) => e.preventDefault() },
       this.specField, field("Preset", this.preset), this.note,
       field("Layout", this.text, "tilegen's, CuTe's or Gluon's text"), this.error,
-      h("div", { class: "pair" }, field("Shape", this.shape), field("Type", this.dtype)),
+      h("div", { class: "pair" }, this.shapeField.node, field("Type", this.dtype)),
       h("fieldset", {}, h("legend", {}, "Terms"), field("S, the shard", this.fields.shard), field("R, replicas", this.fields.replica), field("Offset", this.fields.offset)),
       h("fieldset", {}, h("legend", {}, "Swizzle"), h("div", { class: "pair" }, field("Mode", this.mode),
         h("div", { class: "field" }, h("span", { class: "label" }, "M, B, S"), h("div", { class: "numbers" }, this.numbers)))),
       h("fieldset", {}, h("legend", {}, "Padding"), h("div", { class: "numbers wrapped" }, "every", this.interval, "add", this.padding, pad, plain)),
-      field("Go to element", this.goto));
+      this.gotoField.node);
   }
 
   /** The spec whose buffers are presets here, or null. */
@@ -89,6 +94,14 @@ export class Explorer {
 
   get chosen() {
     return this.presets.flatMap((group) => group.layouts).find((preset) => preset.key === this.state.get("p")) ?? null;
+  }
+
+  /** Whether what is shown is no longer the preset that it began with. */
+  isEdited() {
+    const { chosen, state, subject } = this;
+    if (!chosen) return false;
+    const shape = state.get("s").trim() || subject?.shape.join(", ");
+    return state.get("t") !== chosen.text || state.get("d") !== chosen.dtype || !isSameShape(shape, chosen.shape);
   }
 
   choosePreset(key) {
@@ -124,6 +137,19 @@ export class Explorer {
     return this.setSwizzle(bytes ? swizzleOfMode(bytes, bitsOf(this.state.get("d"))) : null);
   }
 
+  /** Another type, under the swizzle of the same mode. */
+  setType(d) {
+    const { parts, state } = this;
+    const swizzle = parts ? retypeSwizzle(parts.swizzle, bitsOf(state.get("d")), bitsOf(d)) : null;
+    const same = !swizzle || swizzle.per === parts.swizzle.per;
+    state.set({ d, ...(same ? {} : { t: spellParts({ ...parts, swizzle }), s: this.ownShapeText() }) });
+  }
+
+  /** The shape that is shown, for a text that may not say it any more. */
+  ownShapeText() {
+    return this.state.get("s") || (this.subject?.shape.join(", ") ?? "");
+  }
+
   setNumbers() {
     const [per, bits, apart] = this.numbers.map((input) => Number(input.value || 0));
     this.setSwizzle({ per, bits, apart, inner: true });
@@ -133,7 +159,7 @@ export class Explorer {
     if (!this.parts) return;
     this.parts = { ...this.parts, swizzle };
     this.fromField = true; // the parts stay, even where they make no layout
-    this.state.set({ t: spellParts(this.parts), q: "", k: "" });
+    this.state.set({ t: spellParts(this.parts), s: this.ownShapeText(), q: "", k: "" });
     this.fromField = false;
   }
 
@@ -144,11 +170,11 @@ export class Explorer {
   }
 
   go(text) {
-    const coords = text.split(/[\s,]+/).filter(Boolean).map(Number);
-    const shape = this.subject?.shape;
-    if (!shape || coords.length !== shape.length || coords.some((x, d) => !(x >= 0 && x < shape[d]))) return;
-    this.elements.select(flatten(coords, shape));
-    this.elements.reveal(flatten(coords, shape));
+    this.state.set({ q: text.trim(), k: "" });
+    const { element } = this.picked();
+    if (element < 0) return;
+    this.elements.select(element);
+    this.elements.reveal(element);
   }
 
   // ---------------------------------------------------------------- what is shown
@@ -161,23 +187,34 @@ export class Explorer {
 
   read() {
     const [text, wanted] = [this.state.get("t"), this.state.get("s")];
-    try {
-      const given = parseLayout(text);
-      const shape = wanted.trim() ? readShape(wanted) : null;
-      const taken = takeShape(given, shape);
-      const places = placeAll(taken.layout, taken.shape);
-      const bits = bitsOf(this.state.get("d"));
-      this.subject = { given, ...taken, places, bits, text };
-      this.error.textContent = "";
-      this.physical = physicalOf(places, bits);
+    const said = { layout: "", shape: "" }; // what is wrong, at its field
+    const attempt = (where, source, make) => {
+      try {
+        return make();
+      } catch (error) {
+        if (!(error instanceof LayoutError)) throw error;
+        said[where] = sayError(source, error);
+        return null;
+      }
+    };
+    const given = attempt("layout", text, () => parseLayout(text));
+    const shape = wanted.trim() ? attempt("shape", wanted, () => readShape(wanted)) : null;
+    const ofShape = Boolean(shape) || given?.kind === "family"; // then a misfit is the shape's
+    const taken = given && !said.shape ? attempt(ofShape ? "shape" : "layout", ofShape ? wanted : text, () => takeShape(given, shape)) : null;
+    const places = taken ? attempt("layout", text, () => placeAll(taken.layout, taken.shape)) : null;
+    this.error.textContent = said.layout;
+    this.text.setAttribute("aria-invalid", String(said.layout !== ""));
+    this.shapeField.say(said.shape);
+    if (!places) {
       this.fillForm();
-      this.paint();
-      this.onchange(this.subject);
-    } catch (error) {
-      if (!(error instanceof LayoutError)) throw error;
-      this.error.textContent = sayError(text, error);
-      this.fillForm();
+      return;
     }
+    const bits = bitsOf(this.state.get("d"));
+    this.subject = { given, ...taken, places, bits, text };
+    this.physical = physicalOf(places, bits);
+    this.fillForm();
+    this.paint();
+    this.onchange(this.subject);
   }
 
   fillForm() {
@@ -193,9 +230,11 @@ export class Explorer {
       fill(this.preset, [["", "Presets"], ...this.presets.map((group) => ({ group: group.name, options: group.layouts.map((one) => [one.key, one.name]) }))], "");
       this.listed = state.get("g");
     }
-    this.preset.value = this.chosen?.key ?? "";
+    const isEdited = this.isEdited();
+    this.preset.options[0].textContent = isEdited ? `${this.chosen.name}, changed` : "Presets";
+    this.preset.value = isEdited ? "" : this.chosen?.key ?? "";
     const note = this.example && (this.example.layouts.includes(this.chosen) || !this.example.layouts.length) ? this.example.note : this.chosen?.note;
-    this.note.textContent = this.chosen?.text === state.get("t") || !this.chosen ? note ?? "" : "";
+    this.note.textContent = isEdited ? "" : note ?? "";
     const tile = subject?.layout.kind === "tile" && subject.text === state.get("t") ? subject.layout : null;
     this.parts = tile ? partsOf(tile) : this.fromField ? this.parts : null;
     for (const key of PARTS) {
@@ -229,7 +268,7 @@ export class Explorer {
     const paper = "transparent";
     const rowShape = shape.slice(0, -1);
     const legend = (hasText) => {
-      this.legend.textContent = `Each cell is an element${hasText ? `, its text the ${texts.legend}` : ""}, its colour the ${key === "m" && shared ? "address" : say(key)}.`
+      this.legend.textContent = `Each cell is an element${hasText ? `, its text the ${texts.legend}` : ""}, its colour the ${key === "m" && shared ? "address" : say(key)}${sayShades(extent)}.`
         + (places.copies > 1 ? ` Each element has ${places.copies} copies${hasText ? "; the first is written" : ""}.` : "");
     };
     this.elements.show({
@@ -238,6 +277,7 @@ export class Explorer {
       rowText: (r) => (shape.length > 1 ? unflatten(r, rowShape).join(",") : String(r * columns)), columnText: String,
       describe: (e) => (e < places.count ? this.sayElement(e) : "nothing"), painted: legend,
     });
+    this.keys.replaceChildren(...keyItems([...colorKeys(extent), ...(hasEmpty(this.physical) ? [["var(--empty)", "an empty place"]] : [])]));
     this.paintPlaces(values, color, key);
     this.rest();
   }
@@ -251,7 +291,7 @@ export class Explorer {
       return;
     }
     const empty = themedEmpty();
-    this.placesNote.textContent = `Rows are ${grid.rowName}s, columns ${grid.columnName}s. Coloured alike; empty places are pale.`;
+    this.placesNote.textContent = `Rows are ${grid.rowName}s, columns ${grid.columnName}s. Colours are those of the elements.`;
     this.places.show({
       rows: grid.rows, columns: grid.columns, longest: 0, least: grid.columns <= 32 ? 6 : 3,
       color: (cell) => (grid.starts[cell] < grid.starts[cell + 1] ? color(values[grid.held[grid.starts[cell]]]) : empty),
@@ -260,10 +300,16 @@ export class Explorer {
   }
 
   // ---------------------------------------------------------------- one element, one place
+  /** {element, problem}: the element that was chosen, -1 for none, and what is wrong where there is no such one. */
   picked() {
-    const { shape } = this.subject ?? {};
-    const coords = this.state.get("q").split(",").filter(Boolean).map(Number);
-    return shape && coords.length === shape.length && coords.every((x, d) => x >= 0 && x < shape[d]) ? flatten(coords, shape) : -1;
+    const [wanted, shape] = [this.state.get("q"), this.subject?.shape];
+    if (!wanted.trim() || !shape) return { element: -1, problem: "" };
+    try {
+      return { element: readElement(wanted, shape), problem: "" };
+    } catch (error) {
+      if (!(error instanceof LayoutError)) throw error;
+      return { element: -1, problem: sayError(wanted, error) };
+    }
   }
 
   pick(element) {
@@ -279,8 +325,11 @@ export class Explorer {
   /** What is shown while nothing is hovered: the place that was chosen, or the element. */
   rest() {
     const cell = this.state.get("k") === "" ? -1 : Number(this.state.get("k"));
+    const picked = this.picked();
+    this.gotoField.say(picked.problem);
+    if (document.activeElement !== this.goto) this.goto.value = this.state.get("q").split(",").map((word) => word.trim()).join(", ");
     if (this.physical && cell >= 0 && cell < this.physical.rows * this.physical.columns) this.showPlace(cell, true);
-    else this.showElement(this.picked(), true);
+    else this.showElement(picked.element, true);
   }
 
   cellsOf(element) {
@@ -410,15 +459,19 @@ function textsOf(places, shared) {
   return { legend, of: owners.length ? first : second };
 }
 
+/** Whether a place of a grid holds nothing. */
+const hasEmpty = (grid) => Boolean(grid) && grid.starts.some((start, cell) => cell > 0 && start === grid.starts[cell - 1]);
+
 const themedEmpty = () => getComputedStyle(document.documentElement).getPropertyValue("--empty").trim();
 
-export function readShape(text) {
-  const words = text.trim().replace(/^[([]|[)\]]$/g, "").split(/\s*[,x]\s*|\s+/).filter(Boolean);
-  const numbers = words.map(Number);
-  if (!numbers.length || numbers.some((n) => !Number.isInteger(n) || n < 1) || product(numbers) > 2 ** 31) {
-    throw new LayoutError(`'${text}' is not a shape such as 8, 64`);
+/** Whether a text is this shape, in any of the ways to write it. */
+function isSameShape(text, shape) {
+  try {
+    return readShape(text).join() === shape.join();
+  } catch (error) {
+    if (!(error instanceof LayoutError)) throw error;
+    return false;
   }
-  return numbers;
 }
 
 /** The shape's text if the layout can have it, else nothing: then the layout's own is taken. */
@@ -430,12 +483,4 @@ function keepShape(text, wanted) {
     if (!(error instanceof LayoutError)) throw error;
     return wanted; // one of them is no text yet
   }
-}
-
-/** The message with a caret under the place, as in a terminal. */
-export function sayError(text, error) {
-  const hint = error.hint ? `\n${error.hint}` : "";
-  if (!error.span || text.includes("\n")) return `${error.message}${hint}`;
-  const [start, end] = error.span;
-  return `${text}\n${" ".repeat(start)}${"^".repeat(Math.max(1, Math.min(end, text.length + 1) - start))}\n${error.message}${hint}`;
 }

@@ -7,6 +7,7 @@ import { h, themed, newId } from "./dom.js";
 const LABEL_PIXELS = 7; // of one character
 const MARGIN = { left: 44, top: 18 };
 const LEAST = 3;
+const THINNEST = { width: 1, height: 2 }; // of a cell where the grid would not fit otherwise
 
 export class CellGrid {
   constructor({ label, hint, onhover = () => {}, onselect = () => {} }) {
@@ -48,12 +49,20 @@ export class CellGrid {
     const { columns, rows, longest = 0 } = this.content;
     const room = Math.max(120, this.width - MARGIN.left - 4);
     const wanted = longest ? longest * LABEL_PIXELS + 6 : 14;
-    const fits = Math.floor(room / columns);
-    const least = this.content.least ?? LEAST;
+    const fits = fit(room / columns);
+    const least = Math.min(this.content.least ?? LEAST, Math.max(fits, THINNEST.width));
     this.cw = Math.max(least, Math.min(fits >= wanted ? Math.max(wanted, Math.min(fits, 34)) : fits, 64));
-    const low = rows > 400 ? LEAST : least;
+    const low = rows > 400 ? Math.min(LEAST, this.cw) : least;
     this.ch = Math.max(low, Math.min(this.cw, 22, Math.max(low, Math.floor(2200 / rows))));
     this.hasText = longest > 0 && this.cw >= longest * LABEL_PIXELS && this.ch >= 12;
+    const tall = fit((this.frameHeight() - MARGIN.top - 1) / rows);
+    if (!this.hasText && tall >= THINNEST.height) this.ch = Math.min(this.ch, tall); // all of it in sight at once
+  }
+
+  /** The pixels that the frame is high at most. */
+  frameHeight() {
+    const most = parseFloat(getComputedStyle(this.frame).maxHeight);
+    return Number.isFinite(most) ? most : Infinity;
   }
 
   paint() {
@@ -229,6 +238,9 @@ export class CellGrid {
     if (y < scrollTop || y + this.ch > scrollTop + clientHeight) this.frame.scrollTop = y - clientHeight / 2;
   }
 }
+
+/** A cell of whole pixels, of a part of one where there is no room for three. */
+const fit = (pixels) => (pixels < LEAST ? pixels : Math.floor(pixels));
 
 const pixels = new Map(); // "#rrggbb" -> a pixel as canvases have it, little-endian
 

@@ -1,10 +1,11 @@
 /** What an access touches, drawn: banks phase by phase, sectors of memory, or the lines of a box that no lane moves. */
 import { bankTable, chunkTable, sectorTable } from "../model/access.js";
+import { count } from "../model/spelling.js";
 import { h } from "./dom.js";
+import { keysOf } from "./legend.js";
 
 const BANKS = Array.from({ length: 32 }, (_, bank) => bank);
 const MOST_LINES = 64; // of a box or of scattered lanes
-export const count = (n, word, plural = `${word}s`) => `${n} ${n === 1 ? word : plural}`;
 
 /** {figure, isOver, node, phases} of an access of a spec; ``phases`` are there where lanes are served in some. */
 export function drawAccess(access) {
@@ -35,7 +36,7 @@ function drawSectors(access) {
   }, lanes.length ? sayLanes(lanes) : ""))));
   const node = scroll("Sectors of the access", h("table", { class: "bank-table" },
     h("caption", { class: "visually-hidden" }, "A row for each line of 128 bytes, four sectors of 32 bytes in each; a cell is the lane that takes the word"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "byte"), BANKS.map((b) => h("th", { scope: "col" }, String(4 * b))))), h("tbody", {}, bodies)));
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "byte"), BANKS.map((b) => h("th", { scope: "col" }, String(4 * b))))), h("tbody", {}, bodies)), keysOf("Colours of the sectors", [["var(--c0)", "a word that lanes take"], ["var(--empty)", "a word that they leave"], ["var(--strong)", "where a sector begins", "thin"]]));
   return { figure: `${count(access.sectors ?? sectors, "sector")} in ${count(lines.length, "line")} of 128 bytes; ${floor} at best`, isOver: sectors > floor, node: cut(node, lines.length), phases: [] };
 }
 
@@ -47,18 +48,18 @@ function drawBox(access) {
     h("td", { colspan: "4", class: row === null ? "" : row % 2 ? "first" : "second" }, row === null ? "" : `row ${row}`))));
   const node = scroll("Lines of the box", h("table", { class: "bank-table" },
     h("caption", { class: "visually-hidden" }, "A row for each line of 128 bytes in shared memory, eight chunks of 16 bytes in each; a cell is the row of the box that it holds"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "bank"), BANKS.filter((b) => b % 4 === 0).map((b) => h("th", { scope: "col", colspan: "4" }, `${b}-${b + 3}`)))), h("tbody", {}, rows)));
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "bank"), BANKS.filter((b) => b % 4 === 0).map((b) => h("th", { scope: "col", colspan: "4" }, `${b}-${b + 3}`)))), h("tbody", {}, rows)), keysOf("Colours of the box", [["var(--c1)", "even rows of the box"], ["var(--c0)", "odd rows"], ["var(--empty)", "nothing of it"]]));
   const figure = `${sayBox(access)}, 128 bytes a wavefront, without conflicts`;
   const own = access.chunks.map((_, k) => k);
   const phases = Array.from({ length: Math.ceil(own.length / 8) }, (_, k) => ({ lanes: own.slice(8 * k, 8 * k + 8), wavefronts: 1 }));
   return { figure, isOver: false, node: cut(node, lines.length), phases };
 }
 
-const cut = (node, lines) => (lines > MOST_LINES ? h("div", {}, node, h("p", { class: "note" }, `and ${lines - MOST_LINES} lines more`)) : node);
+const cut = (node, lines) => (lines > MOST_LINES ? h("div", {}, node, h("p", { class: "note" }, `and ${count(lines - MOST_LINES, "line")} more`)) : node);
 
 const sayLanes = (lanes) => (lanes.length > 1 ? `${lanes[0]}+` : String(lanes[0]));
 
-const scroll = (label, node) => h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, node);
+const scroll = (label, node, keys) => h("div", { class: "drawn" }, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, node), keys);
 
 /** A row for each wavefront, a cell for each bank: the lane of the word that it serves. */
 export function phaseTable({ phases }) {
@@ -85,5 +86,7 @@ export function phaseTable({ phases }) {
   });
   return scroll("Banks of the access", h("table", { class: "bank-table" },
     h("caption", { class: "visually-hidden" }, "A row for each wavefront, a column for each bank; a cell is the lane that is served, + where lanes share the word"),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "bank"), BANKS.map((b) => h("th", { scope: "col" }, String(b))))), bodies));
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "bank"), BANKS.map((b) => h("th", { scope: "col" }, String(b))))), bodies), keysOf("Colours of the banks", [
+    ["var(--c0)", "the first wavefront of a phase"], ...(phases.some((phase) => phase.wavefronts > 1) ? [["var(--c5)", "further ones, of a bank conflict"]] : []), ["var(--empty)", "the bank is idle"],
+  ]));
 }

@@ -1,9 +1,13 @@
 /** A tiled product: who owns which element of C, with R as a slider, and every valid R with what Python says it costs. */
 import { placeAll, takeShape } from "../model/layouts.js";
+import { LayoutError, sayError } from "../model/errors.js";
 import { parseLayout } from "../model/notation.js";
-import { colorScale } from "./colors.js";
-import { field, h, select, themed } from "./dom.js";
+import { readOne } from "../model/shapes.js";
+import { count } from "../model/spelling.js";
+import { colorKeys, colorScale, sayShades } from "./colors.js";
+import { checkedField, field, h, select, themed } from "./dom.js";
 import { CellGrid } from "./grid.js";
+import { keyItems, keysOf } from "./legend.js";
 
 export class MmaView {
   constructor(state, tilings) {
@@ -11,15 +15,17 @@ export class MmaView {
     this.tilings = tilings;
     this.tiling = select(tilings.map((one) => [one.key, one.name]), state.get("m"), (m) => state.set({ m, r: "", th: "0" }));
     this.slider = h("input", { type: "range", min: "0", max: "0", step: "1", oninput: () => state.set({ r: String(this.current.runs[Number(this.slider.value)].run) }) });
-    this.thread = h("input", { type: "number", min: "0", value: "0", oninput: () => state.set({ th: this.thread.value || "0" }) });
+    this.thread = h("input", { type: "text", inputmode: "numeric", value: "0", oninput: () => state.set({ th: this.thread.value }) });
+    this.threadField = checkedField("Thread", this.thread);
     this.value = h("output", {});
     this.chain = h("dl", { class: "chain" });
     this.grid = new CellGrid({ label: "Elements of C and the threads that own them", hint: "Arrow keys move from element to element; Enter takes its thread.", onselect: (cell) => this.state.set({ th: String(this.owners[cell]) }) });
     this.note = h("p", { class: "legend" });
+    this.keys = keysOf("Colours of the threads", []);
     this.prices = h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Every valid R" });
     this.node = h("div", { class: "mma" },
-      h("div", { class: "panel" }, field("Tiling", this.tiling), field("R, consecutive elements of a thread", this.slider), this.value, field("Thread", this.thread), this.chain),
-      h("div", { class: "views" }, h("section", {}, h("h2", {}, "Elements of C"), this.note, this.grid.node), h("section", {}, h("h2", {}, "Every valid R, and its costs"), this.prices)));
+      h("div", { class: "panel" }, field("Tiling", this.tiling), field("R, consecutive elements of a thread", this.slider), this.value, this.threadField.node, this.chain),
+      h("div", { class: "views" }, h("section", {}, h("h2", {}, "Elements of C"), this.note, this.keys, this.grid.node), h("section", {}, h("h2", {}, "Every valid R, and its costs"), this.prices)));
     state.listen((changed) => {
       if (["m", "r", "th", "v"].some((key) => changed.has(key))) this.refresh();
     });
@@ -46,13 +52,14 @@ export class MmaView {
     const places = placeAll(layout, shape);
     this.owners = ownersOf(places);
     const threads = this.owners.reduce((a, b) => Math.max(a, b), 0) + 1;
-    const thread = Math.min(Number(this.state.get("th")) || 0, threads - 1);
-    this.thread.max = String(threads - 1);
-    this.thread.value = String(thread);
+    const thread = this.readThread(threads);
+    if (document.activeElement !== this.thread) this.thread.value = this.state.get("th");
     const color = colorScale(threads);
     const mine = themed("--mine");
     const held = this.owners.reduce((sum, owner) => sum + (owner === thread ? 1 : 0), 0);
-    this.note.textContent = `Thread ${thread} owns the ${held} dark elements of ${shape.join(" x ")}; other colours are other threads. Lines end a period: ${run.period.join(" x ")}.`;
+    const owned = thread < 0 ? "Colours are threads" : `Thread ${thread} owns the ${count(held, "marked element")} of ${shape.join(" x ")}; other colours are other threads`;
+    this.note.textContent = `${owned}${sayShades(threads)}. Lines end a period: ${run.period.join(" x ")}.`;
+    this.keys.replaceChildren(...keyItems([...(thread < 0 ? [] : [["var(--mine)", `thread ${thread}`]]), ...colorKeys(threads)]));
     const [m, n] = run.period;
     this.grid.show({
       rows: shape[0], columns: shape[1], longest: 0,
@@ -60,6 +67,20 @@ export class MmaView {
       describe: (e) => `row ${Math.floor(e / shape[1])}, column ${e % shape[1]}: thread ${this.owners[e]}, register ${places.axes.m?.[e] ?? 0}`,
       lines: { rows: m < shape[0] ? m : shape[0] + 1, columns: n < shape[1] ? n : shape[1] + 1 },
     });
+  }
+
+  /** The thread that was asked for; -1, and the reason at the field, where there is none. */
+  readThread(threads) {
+    const wanted = this.state.get("th");
+    try {
+      const thread = readOne(wanted, threads, "thread");
+      this.threadField.say("");
+      return thread;
+    } catch (error) {
+      if (!(error instanceof LayoutError)) throw error;
+      this.threadField.say(sayError(wanted, error));
+      return -1;
+    }
   }
 
   describe(run) {
@@ -88,7 +109,7 @@ export class MmaView {
         h("td", {}, waves(run).length ? bar(per(run, "total"), per(run, "floor"), most) : "none"));
     });
     const head = ["R", "thread 0's columns", "shape", "store of C", "sectors", "load of A", "load of B", "wavefronts"];
-    this.prices.replaceChildren(h("table", { class: "prices" },
+    this.prices.replaceChildren(keysOf("Colours of the bars", [["var(--bar)", "the least that there could be"], ["var(--bar-over)", "more than that"]]), h("table", { class: "prices" },
       h("caption", {}, "Sectors of all stores of C; wavefronts of one warp's loads of a step of A and B; of: what the same accesses take at least. * is the tiling as written."),
       h("thead", {}, h("tr", {}, head.map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows)));
   }

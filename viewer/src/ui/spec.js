@@ -1,5 +1,6 @@
 /** The tabs of a spec: what was chosen, roles over time, and spec and CUDA side by side with what they access. */
-import { choiceNode, figureCells, figureHeads, figuresOf } from "./charts.js";
+import { count } from "../model/spelling.js";
+import { chartKeys, choiceNode, figureCells, figureHeads, figuresOf } from "./charts.js";
 import { codeTab } from "./code.js";
 import { h } from "./dom.js";
 import { memoriesNode, stepsNode } from "./steps.js";
@@ -18,7 +19,7 @@ export function specTabs(data, example, state) {
 function choicesNode(spec, example, state) {
   return h("div", { class: "sheet" },
     h("section", {}, h("h2", {}, spec.kernel), h("p", { class: "lead" }, spec.summary),
-      h("p", { class: "note" }, `For ${spec.arch}: grid ${spec.grid.join(" x ")}, ${spec.threads} threads a CTA. Counted and not proved here: tilegen build proves.`)),
+      h("p", { class: "note" }, `For ${spec.arch}: grid ${spec.grid.join(" x ")}, ${count(spec.threads, "thread")} a CTA. Counted and not proved here: tilegen build proves.`), chartKeys()),
     h("section", {}, h("h2", {}, "Memories"), memoriesNode(spec, example, state)),
     h("section", {}, h("h2", {}, "Dispatch"), dispatch(spec, state)),
     h("section", {}, h("h2", {}, "Of the kernel as a whole"), spec.choices.length ? spec.choices.map(choiceNode) : h("p", { class: "note" }, "Nothing was to be chosen.")),
@@ -56,7 +57,7 @@ function opNode(op) {
     h("h2", {}, `Op ${op.number}: `, h("code", {}, op.text)),
     scrolled(`Variants of op ${op.number}`, h("table", { class: "candidates" }, h("caption", { class: "visually-hidden" }, `Variants of op ${op.number}`),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "variant"), figureHeads(figures), h("th", { scope: "col" }, "verdict"))), h("tbody", {}, rows))),
-    refused.length ? h("details", {}, h("summary", {}, `${refused.length} variants cannot do it`),
+    refused.length ? h("details", {}, h("summary", {}, `${count(refused.length, "variant")} cannot do it`),
       h("dl", { class: "chain" }, refused.flatMap((r) => [h("dt", {}, r.variant), h("dd", {}, r.reason)]))) : null,
     ...op.choices.map(choiceNode),
     op.functions.length ? h("details", {}, h("summary", {}, "How exact its functions are"), h("ul", {}, op.functions.map((text) => h("li", {}, text)))) : null);

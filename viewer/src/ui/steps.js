@@ -1,4 +1,5 @@
 /** The memories of a kernel, and its statements in order with what each reads and writes. */
+import { count } from "../model/spelling.js";
 import { stateOf } from "./banks.js";
 import { h } from "./dom.js";
 
@@ -10,7 +11,7 @@ const SIGNS = { reads: "reads", writes: "writes", updates: "updates" };
 export function memoriesNode(spec, example, state) {
   const ends = (scope) => Math.max(0, ...spec.memories.map((m) => (m.scope === scope && m.at.length ? m.at[0] + m.at[1] : 0)));
   const pools = { shared: ends("shared"), tmem: ends("tmem") };
-  const words = [...(pools.shared ? [`${pools.shared} bytes of shared memory`] : []), ...(pools.tmem ? [`${pools.tmem} columns of tensor memory`] : [])];
+  const words = [...(pools.shared ? [`${count(pools.shared, "byte")} of shared memory`] : []), ...(pools.tmem ? [`${count(pools.tmem, "column")} of tensor memory`] : [])];
   const heads = ["buffer", "where", "type", "shape", "layout", ...(words.length ? [words.join(", ")] : []), "picture"];
   const rows = spec.memories.map((m) => {
     const layout = example.layouts.find((one) => one.key === `buffer_${m.name}`);

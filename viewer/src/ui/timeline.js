@@ -1,5 +1,7 @@
 /** Roles over time, from the interpreter's own log: a column for each role, a row below all that has to come before. */
+import { count } from "../model/spelling.js";
 import { h } from "./dom.js";
+import { keysOf } from "./legend.js";
 
 const KINDS = {
   wait: "waits", "copies waited for": "waits", "products waited for": "waits", arrive: "arrives", sync: "meets",
@@ -59,7 +61,7 @@ export function timeline(spec, state) {
   const last = Math.max(...time.cells.map((cell) => cell.row));
   const rows = Array.from({ length: last + 1 }, (_, row) => row).filter((row) => time.cells.some((cell) => cell.row === row)).map((row) => h("tr", {},
     h("th", { scope: "row" }, String(row)), time.columns.map((_, column) => h("td", {}, time.cells.filter((cell) => cell.row === row && cell.column === column).map(button)))));
-  const legend = h("ul", { class: "legend keys" }, [["waits", "waits"], ["arrives", "arrives"], ["starts", "starts a copy or a product"], ["lands", "a copy has landed"], ["meets", "meets others"]].map(([name, text]) => h("li", {}, h("span", { class: `swatch event ${name}`, "aria-hidden": "true" }), text)));
+  const legend = keysOf("Colours of events", [["waits", "waits"], ["arrives", "arrives"], ["starts", "starts a copy or a product"], ["lands", "a copy has landed"], ["meets", "meets others"], ["cause", "for what the chosen one waited"], ["effect", "who waited for it"]].map(([name, text]) => [null, text, `event ${name}`]));
   const shown = () => {
     const cell = doing.get(Number(state.get("e") || -1));
     if (cell) select(cell);
@@ -68,7 +70,7 @@ export function timeline(spec, state) {
   const node = h("section", { class: "timesheet" }, h("h2", {}, "Roles over time"),
     h("p", { class: "note" }, `From the interpreter's log of ${time.roles.join("; ")}. A row stands below all that has to come before it; no time was measured. What threads load, compute and store themselves is left out.`),
     time.fault ? h("p", { class: "bad" }, time.fault) : null,
-    h("ul", { class: "legend keys" }, time.barriers.map((b) => h("li", {}, h("code", {}, b.name), `: ${b.slots} slot${b.slots === 1 ? "" : "s"}, a phase takes ${b.arrivals} arrival${b.arrivals === 1 ? "" : "s"}`))),
+    h("ul", { class: "legend keys" }, time.barriers.map((b) => h("li", {}, h("code", {}, b.name), `: ${count(b.slots, "slot")}, a phase takes ${count(b.arrivals, "arrival")}`))),
     legend, said,
     h("div", { class: "scroll timeline", tabindex: "0", role: "group", "aria-label": "Roles over time" },
       h("div", { class: "stack-time" }, overlay, h("table", {}, h("caption", { class: "visually-hidden" }, "Events of each role, in rows"), h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "row"), time.columns.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)))),
