@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
-from tilegen.errors import Diagnostic, SpecError, TilegenError
+from tilegen.errors import Diagnostic, Mark, SpecError, TilegenError
 from tilegen.index import Index, Var, add, equal, less, mul, sub, substitute
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
@@ -112,7 +112,8 @@ def _check_one_scratch(builders: Sequence[_Builder]) -> None:
     if len(builders) > 1:
         names = " and ".join(f"'{b.part.name}'" for b in builders)
         message = f"ops with shared memory of their own in the roles {names} are not yet supported"
-        raise SpecError(Diagnostic("TG190", message, None, "only one of the roles may reduce across warps"))
+        hint = "only one of the roles may reduce across warps"
+        raise SpecError(Diagnostic("TG190", message, builders[1].scratch_mark, hint))
 
 
 # ---------------------------------------------------------------- statements
@@ -126,6 +127,7 @@ class _Builder:
         self.place: Placed  # of the statement that is planned
         self.operations: dict[int, Operation] = {}
         self.scratch: list[Memory] = []  # shared memory of ops' own
+        self.scratch_mark: Mark | None = None  # of the first op that has any
         self.errors: list[TilegenError] = []
         self.counted = counted_barriers(spec)
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
@@ -233,6 +235,8 @@ class _Builder:
             planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
         self.operations[context.op] = operation
         self.scratch += planned.scratch
+        if planned.scratch and self.scratch_mark is None:
+            self.scratch_mark = call.mark
         return when(call.when, *planned.steps)
 
     def context(self, call: Call, enclose: Enclose) -> Context:

@@ -201,3 +201,24 @@ def in_order(text: str, order: str) -> str:
     head, roles, rest = re.split(r"roles:\n|barriers:\n", text)
     own = {line.split(":")[0].strip(): line for line in roles.splitlines()}
     return f"{head}roles:\n" + "".join(f"{own[name]}\n" for name in order.split()) + f"barriers:\n{rest}"
+
+
+def test_reductions_of_two_roles_are_refused_at_the_second_one() -> None:
+    """Both leave parts of warps in the same shared memory: nothing orders the two roles."""
+    body = "".join(
+        f"  - role: {role}\n    do:\n"
+        f'      - reduce: {{src: "X[{k}]", dst: of_{role}, axis: 0, op: sum}}\n'
+        f'      - copy: {{src: of_{role}, dst: "Y[{k} : +1]"}}\n'
+        for k, role in enumerate(("left", "right"))
+    )
+    own = "{scope: register, dtype: float32, shape: [1], layout: auto}"
+    text = (
+        "kernel: sums\nroles: {left: {threads: 64}, right: {threads: 64}}\nbuffers:\n"
+        "  X: {scope: global, dtype: float32, shape: [2, 256]}\n  Y: {scope: global, dtype: float32, shape: [2]}\n"
+        f"  of_left: {own}\n  of_right: {own}\nops:\n{body}"
+    )
+    with pytest.raises(SpecError) as caught:
+        build(text)
+    (found,) = caught.value.diagnostics
+    assert found.code == "TG190" and "'left' and 'right'" in found.message
+    assert found.mark and text.splitlines()[found.mark.line - 1].strip().startswith('- reduce: {src: "X[1]"')
