@@ -173,7 +173,7 @@ def test_a_preset_that_was_changed_says_so(layouts: Any) -> None:
 def test_colours_have_a_legend(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
     keys = layouts.get_by_label("Colours of the elements", exact=True)
     assert keys.locator("li").all_inner_texts()[:2] == ["0 to 3", "4 to 7"]
-    layouts.get_by_label("Colours", exact=True).select_option("line")
+    layouts.get_by_role("combobox", name="Colours").select_option("line")
     assert keys.locator("li").all_inner_texts() == [str(line) for line in range(8)]
     banks = layouts.get_by_label("Colours of the banks", exact=True)
     assert "further ones, of a bank conflict" in banks.first.inner_text()
@@ -217,8 +217,8 @@ def test_mouse_and_keyboard_find_elements_and_places(layouts: Any) -> None:
     box = places.locator("canvas.overlay").bounding_box()
     layouts.mouse.click(box["x"] + 60, box["y"] + 22)
     assert "all of warp 0, lane 0" in details(layouts)
-    for color in layouts.get_by_label("Colours").locator("option").all():
-        layouts.get_by_label("Colours").select_option(color.get_attribute("value"))
+    for color in layouts.get_by_role("combobox", name="Colours").locator("option").all():
+        layouts.get_by_role("combobox", name="Colours").select_option(color.get_attribute("value"))
 
 
 def test_the_url_holds_what_is_shown(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
@@ -513,11 +513,11 @@ def test_light_and_dark(browser: Any, pages: dict[str, Path]) -> None:
 
 def test_canvases_and_the_button_follow_the_system(browser: Any, pages: dict[str, Path]) -> None:
     opened = Watched(browser, pages["layouts"], color_scheme="light")
-    pixel = "[...document.querySelector('canvas').getContext('2d').getImageData(60, 30, 1, 1).data].join()"
-    light = opened.page.evaluate(pixel)
+    drawn = "document.querySelector('canvas').toDataURL()"
+    light = opened.page.evaluate(drawn)
     opened.page.emulate_media(color_scheme="dark")
     opened.page.get_by_role("button", name="Switch to light").wait_for()
-    assert opened.page.evaluate(pixel) != light and opened.said == []
+    assert opened.page.evaluate(drawn) != light and opened.said == []
     opened.page.close()
 
 
