@@ -9,16 +9,16 @@ import numpy as np
 from tilegen.arithmetic.formats import largest
 from tilegen.dtypes import DTYPES, numpy_dtype
 
-INFINITIES = {"inf": math.inf, "-inf": -math.inf}  # texts in YAML, which writes numbers as .inf and -.inf
+WORDS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}  # texts in YAML, which writes .inf, -.inf and .nan
 
 
-def read_infinity(value: object) -> object:
-    """The number that ``inf`` or ``-inf`` is; anything else as it is given.
+def read_word(value: object) -> object:
+    """The number that ``inf``, ``-inf`` or ``nan`` is; anything else as it is given.
 
-    >>> read_infinity("-inf"), read_infinity(3)
-    (-inf, 3)
+    >>> read_word("-inf"), read_word("nan"), read_word(3)
+    (-inf, nan, 3)
     """
-    return INFINITIES.get(value, value) if isinstance(value, str) else value
+    return WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def say_range(dtype: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from tilegen.arithmetic.constants import INFINITIES, read_infinity
+from tilegen.arithmetic.constants import WORDS, read_word
 from tilegen.decisions import Cost, Key, compare_costs
 from tilegen.ops.operand import Context, Refused
 from tilegen.spec.pinning import spell
@@ -46,8 +46,8 @@ SharePin = Annotated[
 
 
 # A number of the text, and what an op's reads give past the edge of an array.
-Constant = Annotated[int | float | bool, BeforeValidator(read_infinity)]
-CONSTANT_SCHEMA: dict[str, Any] = {"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": [*INFINITIES]}]}
+Constant = Annotated[int | float | bool, BeforeValidator(read_word)]
+CONSTANT_SCHEMA: dict[str, Any] = {"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": [*WORDS]}]}
 Pad = Annotated[
     Constant | None,
     Field(
