@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
-from tilegen.errors import Diagnostic, Mark, SpecError, TilegenError
+from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, add, equal, less, mul, sub, substitute
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
@@ -56,6 +56,7 @@ from tilegen.spec.data import (
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 
+_SCRATCH_ALIGN_BYTES = 16
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
@@ -66,13 +67,12 @@ def plan_spec(spec: Spec) -> Plan:
     Raises SpecError (TG3xx) for ops that no variant carries out, all at once.
     """
     memories = place_memories(spec)
-    builders = [_Builder(spec, memories, part) for part in _list_parts(spec)]
-    planned = [(b, b.statements(spec.ops, lambda inner: inner)) for b in builders]
-    if errors := [e for b in builders for e in b.errors]:
-        raise SpecError(tuple(d for e in errors for d in e.diagnostics))
-    scratch = [m for b in builders for m in b.scratch]
+    planned = _plan_parts(spec, memories, {})
+    if len(bases := _place_scratch([b for b, _ in planned])) > 1:
+        planned = _plan_parts(spec, memories, bases)
+    builders = [b for b, _ in planned]
+    scratch = [m for b in builders for found in b.scratch.values() for m in found]
     check_scratch(spec, scratch)
-    _check_one_scratch([b for b in builders if b.scratch])
     roles = tuple(Role(b.part.name or "all", b.part.threads, steps, b.part.registers) for b, steps in planned)
     _check_named_barriers(spec, roles)
     forms = tuple(dict.fromkeys((*memories.values(), *scratch)))  # views: several forms of one array's name
@@ -107,27 +107,45 @@ def _check_named_barriers(spec: Spec, roles: Sequence[Role]) -> None:
         raise SpecError(Diagnostic("TG190", message, None, hint))
 
 
-def _check_one_scratch(builders: Sequence[_Builder]) -> None:
-    """Raises SpecError TG190 where ops of two roles would use the same shared memory of their own."""
-    if len(builders) > 1:
-        names = " and ".join(f"'{b.part.name}'" for b in builders)
-        message = f"ops with shared memory of their own in the roles {names} are not yet supported"
-        hint = "only one of the roles may reduce across warps"
-        raise SpecError(Diagnostic("TG190", message, builders[1].scratch_mark, hint))
+def _plan_parts(
+    spec: Spec, memories: dict[str, Memory], bases: Mapping[tuple[str, str], int]
+) -> list[tuple[_Builder, tuple[Step, ...]]]:
+    """The steps of each role, with what was found on the way. Raises SpecError with all errors of all roles."""
+    builders = [_Builder(spec, memories, part, bases) for part in _list_parts(spec)]
+    planned = [(b, b.statements(spec.ops, lambda inner: inner)) for b in builders]
+    if errors := [e for b in builders for e in b.errors]:
+        raise SpecError(tuple(d for e in errors for d in e.diagnostics))
+    return planned
+
+
+def _place_scratch(builders: Sequence[_Builder]) -> dict[tuple[str, str], int]:
+    """By role and scope, where the shared memory of their ops' own begins, in bytes behind that of the first.
+
+    Ops of one scope meet before they write there again. Those of another scope, or role, do not meet them.
+    """
+    bases, top = {}, 0
+    for builder in builders:
+        for scope, memories in builder.scratch.items():
+            bases[builder.part.name, scope] = top
+            size = max(int(m.span) * m.elem_bytes for m in memories)  # type: ignore[arg-type]
+            top += -(-size // _SCRATCH_ALIGN_BYTES) * _SCRATCH_ALIGN_BYTES
+    return bases
 
 
 # ---------------------------------------------------------------- statements
 class _Builder:
     """Walks statements in order, numbering ops and collecting what the plan records beside its steps."""
 
-    def __init__(self, spec: Spec, memories: dict[str, Memory], part: RoleTerms):
+    def __init__(
+        self, spec: Spec, memories: dict[str, Memory], part: RoleTerms, bases: Mapping[tuple[str, str], int]
+    ):  # fmt: skip
         self.spec, self.memories, self.outline, self.part = spec, memories, outline(spec), part
         self.launch = replace(launch_of(spec), threads=part.threads)
         self.places = iter([p for p in self.outline.placed if p.role in ("", part.name)])
         self.place: Placed  # of the statement that is planned
         self.operations: dict[int, Operation] = {}
-        self.scratch: list[Memory] = []  # shared memory of ops' own
-        self.scratch_mark: Mark | None = None  # of the first op that has any
+        self.scratch: dict[str, list[Memory]] = {}  # by scope, the shared memory of ops' own
+        self.scratch_bases = {scope: base for (role, scope), base in bases.items() if role == part.name}
         self.errors: list[TilegenError] = []
         self.counted = counted_barriers(spec)
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
@@ -234,9 +252,8 @@ class _Builder:
             self.errors.append(error)
             planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
         self.operations[context.op] = operation
-        self.scratch += planned.scratch
-        if planned.scratch and self.scratch_mark is None:
-            self.scratch_mark = call.mark
+        if planned.scratch:
+            self.scratch.setdefault(call.scope, []).extend(planned.scratch)
         return when(call.when, *planned.steps)
 
     def context(self, call: Call, enclose: Enclose) -> Context:
@@ -252,6 +269,7 @@ class _Builder:
             self.outline.barriers,
             announced_bytes=self.outline.announced_bytes.get(id(call), 0),
             meant=self.place.meant,
+            scratch_bases=self.scratch_bases,
         )
 
 
@@ -273,7 +291,7 @@ class _Surveyor(_Builder):
     """Walks statements as the builder does and plans none: what each call's variants would be given."""
 
     def __init__(self, spec: Spec, memories: dict[str, Memory], part: RoleTerms):
-        super().__init__(spec, memories, part)
+        super().__init__(spec, memories, part, {})
         self.found: list[Context] = []
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:

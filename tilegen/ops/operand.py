@@ -45,7 +45,8 @@ class Context:
     ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together. ``heard``
     keeps what was counted or costed: each time, every access of the steps with its figures. ``announced_bytes``:
     what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one before it does.
-    ``meant``: what holds where the call stands.
+    ``meant``: what holds where the call stands. ``scratch_bases``: by scope, where shared memory of ops' own begins, in
+    bytes behind all shared buffers.
     """
 
     arch: Arch
@@ -60,6 +61,7 @@ class Context:
     heard: list[Heard] = field(default_factory=list)
     announced_bytes: int = 0
     meant: Meant | None = field(default=None, compare=False)
+    scratch_bases: Mapping[str, int] = field(default_factory=dict)
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""
@@ -85,18 +87,20 @@ class Context:
     def around(self) -> tuple[object, ...]:
         """The surroundings without the operands, to compare them by."""
         loops = self.enclose((Sync("thread"),))
-        return self.arch.name, self.launch, loops, self.op, self.taken, self.condition, self.announced_bytes
+        bases = tuple(self.scratch_bases.items())
+        return self.arch.name, self.launch, loops, self.op, self.taken, self.condition, self.announced_bytes, bases
 
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
         return fresh_name(name, self.taken)
 
-    def scratch(self, dtype: str, elems: int) -> Memory:
-        """Shared memory of an op's own, behind all shared buffers; every op's lies in the same place."""
+    def scratch(self, dtype: str, elems: int, scope: str) -> Memory:
+        """Shared memory of an op's own, behind all shared buffers; all ops of one scope have it in the same place."""
         shared = (m for m in self.memories.values() if m.space == "shared")
         top = max((m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in shared), default=0)
-        name = self.fresh(f"scratch_{dtype}_{elems}")
-        return flat_memory(name, dtype, elems, "shared", offset_bytes=-(-top // 16) * 16)
+        base = self.scratch_bases.get(scope, 0)
+        name = self.fresh(f"scratch_{dtype}_{elems}" + (f"_from_{base}" if base else ""))
+        return flat_memory(name, dtype, elems, "shared", offset_bytes=-(-top // 16) * 16 + base)
 
     def early_dims(self, call: Call, region: Region) -> frozenset[int]:
         """The dimensions in which a region of a global array, which the call clips, may begin before the array."""

@@ -39,7 +39,7 @@ class Scratch:
     def memory(self) -> Memory:
         _, instances = self.instance
         elems = self.elems if instances == 1 else -(-self.elems // self.chunk) * self.chunk * instances
-        return self.context.scratch(self.dtype, elems)
+        return self.context.scratch(self.dtype, elems, self.scope)
 
     def __getitem__(self, at: Index) -> Ref:
         instance, instances = self.instance
