@@ -232,8 +232,7 @@ def _say_memory(memory: Memory) -> str:
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """A box lies inside its shared memory, and begins where TMA can put it; its coordinates in the array are ints.
 
-    Outside of the array TMA reads zeros and writes nothing, though the flat offset may be another row's. A box that is
-    stored does not begin before it. Source: docs/access-model.md, "TMA".
+    Outside of it TMA reads zeros, and writes nothing behind its end; no store begins before it (docs/access-model.md).
     """
     assert touch.map is not None
     if touch.ref.memory.space == "global":
@@ -241,8 +240,7 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         yield from _memory(touch.ref, place)
         yield from _start(touch.ref.memory, CHUNK_BYTES, "a box", place)
         for d, x in enumerate(touch.ref.at):
-            c = place.position.expand(x)
-            first = 0 if touch.writes else -INT_LIMIT
+            c, first = place.position.expand(x), 0 if touch.writes else -INT_LIMIT
             if not place.is_below(first - 1, c):
                 yield _before(place, touch.ref.memory.name, d, c, first)
             if not place.is_below(c, INT_LIMIT):

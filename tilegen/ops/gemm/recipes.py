@@ -27,6 +27,7 @@ _OTHERS = 28  # registers that these need of small tiles at least, where many th
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
 _DOUBLE_TILES = ((64, 112), (96, 64), (64, 96), (64, 64), (64, 32))  # whose sums and fragments 4 warps hold, as pairs
 _WIDEST_DOUBLE = (64, 112)  # takes all registers: with rows of B, where addresses take more, it was 5% slower (H100)
+_SINGLE_DOUBLES = 64  # 28 kernels of 3001 x 2503 x 1100 in docs/results/gemm (H100, 2026-11-28)
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
 _SIDES, _WARPS = (64, 80, 96, 112, 128), ((1, 4), (2, 2), (4, 1), (2, 4), (4, 2))  # of tiles where one is made by each
 _DEEP = 16  # k of a k-tile of fused multiply-adds, of which 3 stages are enough: 4 took 6% longer (H100, 2026-11-28)
@@ -142,8 +143,7 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         (32, 32, (2, 2, 1)),
     ]
     if p.factors == "float64":
-        fitting = [tile for tile in _DOUBLE_TILES if tile != _WIDEST_DOUBLE or not p.b.runs_along_rows]
-        tiles = [(128, 64, (4, 2, 1)), *((bm, bn, (2, 2, 1)) for bm, bn in fitting)]
+        tiles = [(128, 64, (4, 2, 1)), *((bm, bn, (2, 2, 1)) for bm, bn in _DOUBLE_TILES if _holds_doubles(p, bm, bn))]
     deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
     cut = [(bm, bn, x // size, atoms) for bm, bn, atoms in tiles for x in deep]
     cut += [] if is_async else list(_one_tile_each(p, arch))
@@ -164,6 +164,16 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
                 fields.order or 8,
                 load=BY_CP_ASYNC if is_async else BY_THREADS,
             )
+
+
+def _holds_doubles(p: Problem, bm: int, bn: int) -> bool:
+    """Do four warps keep sums, fragments and the addresses of copies in registers? Of an operand that lies along M or N
+    and comes one element at a time, no more than ``_SINGLE_DOUBLES``: with 96 a product took 1.4 to 1.9 times as long.
+    """
+    is_wide_a, is_wide_b = (x.unit_bytes == WIDEST for x in (p.a, p.b))
+    fits_a = bm <= _SINGLE_DOUBLES or is_wide_a or p.a.runs_along_rows
+    fits_b = bn <= _SINGLE_DOUBLES or is_wide_b or not p.b.runs_along_rows
+    return fits_a and fits_b and ((bm, bn) != _WIDEST_DOUBLE or not p.b.runs_along_rows)
 
 
 def _one_tile_each(p: Problem, arch: Arch) -> Iterator[tuple[int, int, int, tuple[int, int, int]]]:
