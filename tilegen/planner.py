@@ -13,7 +13,7 @@ from tilegen.index import Index, Var, add, equal, less, mul, sub, substitute
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context
+from tilegen.ops.operand import Context, align_shared
 from tilegen.ops.placement import check_scratch, choose_resident, place_memories
 from tilegen.plan import (
     PRODUCTS,
@@ -56,7 +56,6 @@ from tilegen.spec.data import (
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 
-_SCRATCH_ALIGN_BYTES = 16
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
@@ -128,7 +127,7 @@ def _place_scratch(builders: Sequence[_Builder]) -> dict[tuple[str, str], int]:
         for scope, memories in builder.scratch.items():
             bases[builder.part.name, scope] = top
             size = max(int(m.span) * m.elem_bytes for m in memories)  # type: ignore[arg-type]
-            top += -(-size // _SCRATCH_ALIGN_BYTES) * _SCRATCH_ALIGN_BYTES
+            top += align_shared(size)
     return bases
 
 

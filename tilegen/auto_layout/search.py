@@ -38,7 +38,7 @@ from tilegen.index import bound
 from tilegen.layouts import extent_of
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context
+from tilegen.ops.operand import Context, align_shared
 from tilegen.ops.placement import place_memories, room_below
 from tilegen.plan import Step
 from tilegen.spec.data import Buffer, Spec
@@ -294,7 +294,7 @@ def room_bytes(spec: Spec, buffer: Buffer) -> int:
         return room_below(buffer, place_memories(spec))[1]
     others = [b for b in spec.buffers if b.scope == "shared" and b.root == b.name != buffer.name and not b.over]
     sizes = [bound(extent_of(b.layout, "m")) - 1 for b in others]
-    taken = sum(-(-n * DTYPES[b.dtype].bytes // 16) * 16 for n, b in zip(sizes, others, strict=True))
+    taken = sum(align_shared(n * DTYPES[b.dtype].bytes) for n, b in zip(sizes, others, strict=True))
     return ARCHES[spec.arch].max_shared_bytes_per_cta - taken
 
 

@@ -1,6 +1,6 @@
 """What a compiler makes of a plan's accesses: one of neighbours, less of what is cut down, later what only some need.
 
-nvcc 13 does four things to the loads and stores of a kernel's text that a hardware counter shows, and that the text
+nvcc 13 does five things to the loads and stores of a kernel's text that a hardware counter shows, and that the text
 does not say. They were seen in its machine code, and counted on an H200 (docs/access-model.md):
 
 * neighbours in shared memory that one thread touches in one unrolled loop become one access, as wide as is aligned;
@@ -8,7 +8,8 @@ does not say. They were seen in its machine code, and counted on an H200 (docs/a
   (an H100, 2026-11-28: 65 loads of the 80 in specs/stencil.yaml);
 * of a 64-bit integer that is only ever converted to a narrower one, the low bytes alone are loaded, one by one;
 * what is loaded from an array and used under a condition alone may be loaded under it. Whether it is, is the
-  compiler's choice, so both are counted: ``Access.needed`` holds the condition.
+  compiler's choice, so both are counted: ``Access.needed`` holds the condition;
+* what an op loads again from an array that is only read may be left out, its choice too (``list_needed``).
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from tilegen.arch import Arch
 from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, mul, substitute
 from tilegen.ops.digits import join_number, split_number
-from tilegen.ops.edges import Inside, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
+from tilegen.ops.edges import load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
 from tilegen.ops.holding import find_slot
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
-from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.ownership import Ownership, guard_held, own
 from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, step_number, widest_of
 from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory, when
 from tilegen.spec.data import Call, operand_field
@@ -150,16 +150,12 @@ class ElementLoop:
         side = self.distinct.index(loaded.operand)
         is_cut = may_cut(loaded.operand, loaded.width, self.owned.innermost)
         one = see_access(
-            loaded.width, lambda k: self._guard(loaded, self._at(loaded, add(number, k))),
+            loaded.width, lambda k: guard_held(self.owned, loaded.operand, self._at(loaded, add(number, k))),
             lambda k: self.formals.see(side, ref_at(loaded.operand, self._at(loaded, add(number, k)))),
             Var(self.e, loaded.width) if is_cut else None, loaded.operand.pad,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
-
-    def _guard(self, loaded: _Loaded, at: Sequence[Index]) -> Inside:
-        """Whether the region has the element at these coordinates, inside of the operand's array."""
-        return guard_at(loaded.operand, at).until(self.owned.holds(at))
 
     def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:
         """Everything of these operands that lies in memory, loaded."""

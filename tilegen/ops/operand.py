@@ -100,7 +100,7 @@ class Context:
         top = max((m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in shared), default=0)
         base = self.scratch_bases.get(scope, 0)
         name = self.fresh(f"scratch_{dtype}_{elems}" + (f"_from_{base}" if base else ""))
-        return flat_memory(name, dtype, elems, "shared", offset_bytes=-(-top // 16) * 16 + base)
+        return flat_memory(name, dtype, elems, "shared", offset_bytes=align_shared(top) + base)
 
     def early_dims(self, call: Call, region: Region) -> frozenset[int]:
         """The dimensions in which a region of a global array, which the call clips, may begin before the array."""
@@ -177,6 +177,15 @@ class Operand:
         """Elements that the layout certainly keeps together: a swizzle's chunk, or what padding never cuts."""
         own = layouts.chunk_of(self.buffer.layout)
         return own if self.kept_elems is None else min(own, self.kept_elems)
+
+
+def align_shared(end: int) -> int:
+    """Where shared memory may begin that lies behind byte ``end``: at the next 16 bytes.
+
+    >>> align_shared(0), align_shared(20)
+    (0, 32)
+    """
+    return -(-end // 16) * 16
 
 
 def bind(

@@ -13,7 +13,7 @@ from math import prod
 from tilegen.index import Index, Var, add, div, equal, every, less, mod, mul, sub
 from tilegen.layouts import tile_of
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.ops.edges import guarded_dims
+from tilegen.ops.edges import Inside, guard_at, guarded_dims
 from tilegen.ops.operand import Context, Operand, Refused, parts_of
 from tilegen.plan import Let, Step, let, when
 from tilegen.scopes import THREAD_AXES
@@ -86,6 +86,11 @@ class Ownership:
             slot = add(slot, mul(value, self.digits[k].strides[0] or 0))
         at = coordinates(self.digits, [0 if v is None else v for v in values], len(self.operand.dims))
         return at, slot
+
+
+def guard_held(owned: Ownership, operand: Operand, at: Sequence[Index]) -> Inside:
+    """Whether the region has an element at these coordinates, inside of the operand's array."""
+    return guard_at(operand, at).until(owned.holds(at))
 
 
 def own(context: Context, register: Operand, others: Sequence[Operand]) -> Ownership:

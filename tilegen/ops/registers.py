@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import split_number
-from tilegen.ops.edges import Inside, allows_run, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
+from tilegen.ops.edges import allows_run, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Operand, Refused, ref_at
-from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.ownership import Ownership, guard_held, own
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
 from tilegen.spec.data import Call
@@ -84,18 +82,13 @@ def _transfer_block(
     flat, guarded = (True, not is_guarded), (False, is_guarded)
     formals = Formals((owned.operand, other), flat, call.scope, own_names, guarded)
     one = see_access(
-        width, lambda k: _guard(owned, other, owned.element(add(number, k))[0]),
+        width, lambda k: guard_held(owned, other, owned.element(add(number, k))[0]),
         lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e, other.pad,
     )  # fmt: skip
     move = load_access if loads else store_access
     moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))
     body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
     return formals.block(name, body, context.op)
-
-
-def _guard(owned: Ownership, other: Operand, at: Sequence[Index]) -> Inside:
-    """Whether the region has an element at these coordinates, inside of the operand's array."""
-    return guard_at(other, at).until(owned.holds(at))
 
 
 def _walk_held(owned: Ownership, step: Step) -> tuple[Step, ...]:
