@@ -66,9 +66,10 @@ class Table:
         others = {v.name: v.bound for x in (*seen, *guards) for v in variables(x)
                   if v.name not in extents and v.name not in self.axes}  # fmt: skip
         counts = [n for _, n in outer] if c.apart is not None else []
-        shape, at, which = self._lay_out([*seen, *guards, *counts], extents | others)
-        if prod(shape) * max(1, len(seen)) > _MOST_CELLS:
+        laid = self._lay_out([*seen, *guards, *counts], extents | others, _MOST_CELLS // max(1, len(seen)))
+        if laid is None:
             return None
+        shape, at, which = laid
         with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
             is_asked = np.ones(shape, bool)
             for guard in guards:
@@ -86,9 +87,10 @@ class Table:
         """(CTAs, *trips of loops with different counts): which trips are made; None for too many."""
         outer = self._count_trips(loops)
         extents = {trip.name: max(1, bound(n) - 1) for trip, n in outer}
-        shape, at, which = self._lay_out([n for _, n in outer], extents)
-        if prod(shape) > _MOST_CELLS:
+        laid = self._lay_out([n for _, n in outer], extents, _MOST_CELLS)
+        if laid is None:
             return None
+        shape, at, which = laid
         with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
             is_made = np.broadcast_to(_are_made(outer, at), shape)
         return self.repeat(is_made, which)
@@ -99,13 +101,15 @@ class Table:
         return np.broadcast_to(rows, (many, *rows.shape[1:])) if which is None else rows[which]
 
     def _lay_out(
-        self, asked: Sequence[Index], extents: Mapping[str, int]
-    ) -> tuple[tuple[int, ...], dict[str, Any], Ints | None]:  # fmt: skip
+        self, asked: Sequence[Index], extents: Mapping[str, int], most: int
+    ) -> tuple[tuple[int, ...], dict[str, Any], Ints | None] | None:  # fmt: skip
         """A shape over CTAs that differ in what is asked and over other variables, the values of all along it, and of
-        each CTA which row it is.
+        each CTA which row it is. None for a shape of more than ``most`` cells.
         """
         axes, which = self._distinct_ctas(asked)
         shape = (len(next(iter(axes.values()), [0])), *extents.values())
+        if prod(shape) > most:
+            return None
         at: dict[str, Any] = {name: x.reshape(-1, *[1] * len(extents)) for name, x in axes.items()}
         for k, name in enumerate(extents, 1):
             at[name] = np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))])
