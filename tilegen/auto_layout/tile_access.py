@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from tilegen import access
 from tilegen.auto_layout.families import FamilyLayout, Ints, place_elements
 from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async, floor_sectors
+from tilegen.rows import distinct_rows, hash_rows, mix_bits
 
 _BATCH = 1 << 15  # accesses of 32 lanes that are placed at a time
 _SAMPLE = 64  # vectors that are looked at before all are
-_GOLDEN = 0x9E3779B97F4A7C15  # the step of SplitMix64
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,44 +255,10 @@ def _keep_one(a: TileAccess, *keys: Ints, in_order: bool = False) -> TileAccess:
     return replace(a, elements=a.elements[index], weights=weights, source=None if a.source is None else a.source[index])
 
 
-def distinct_rows(rows: Ints) -> tuple[Ints, Ints]:
-    """Of each distinct row of (n, k), in some fixed order, where it stands first; and which of them each row is.
-
-    >>> first, which = distinct_rows(np.array([[3, 4], [1, 2], [3, 4]]))
-    >>> sorted(first.tolist()), bool(which[0] == which[2])
-    ([0, 1], True)
-    """
-    _, index, inverse = np.unique(_number_rows(rows, 0), return_index=True, return_inverse=True)
-    if not (rows[index][inverse] == rows).all():  # two rows that differ have one number: they are told apart slowly
-        _, index, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return np.asarray(index), np.asarray(inverse.reshape(-1))
-
-
-def _number_rows(rows: Ints, seed: int) -> NDArray[np.uint64]:
-    """A number of 64 bits for each row, the same for equal rows."""
-    numbers: NDArray[np.uint64] = rows.astype(np.uint64) @ _odd_numbers(rows.shape[1], seed)
-    return numbers
-
-
-@cache
-def _odd_numbers(count: int, seed: int) -> NDArray[np.uint64]:
-    """As many odd numbers of 64 bits, the same in each run."""
-    with np.errstate(over="ignore"):  # (NumPy's own random numbers take longer to import than most searches)
-        counted = (np.arange(1, count + 1, dtype=np.uint64) << np.uint64(8)) + np.uint64(seed)
-        return _mix(counted * np.uint64(_GOLDEN)) | np.uint64(1)
-
-
 def _origin(a: TileAccess) -> tuple[int, ...]:
     """128 bits that tell the accesses apart, whatever their order: of each row a number, mixed, times its weight."""
     rows = a.elements if a.source is None else np.concatenate([a.elements, _from_line(a.source)], axis=1)
-    return tuple(int(_mix(_number_rows(rows, seed)) @ a.weights.astype(np.uint64)) for seed in (1, 2))
-
-
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers of 64 bits shuffled so that no sum of them is what another sum is (the finalizer of SplitMix64)."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-    return x ^ (x >> np.uint64(31))
+    return tuple(int(mix_bits(hash_rows(rows, seed)) @ a.weights.astype(np.uint64)) for seed in (1, 2))
 
 
 def _from_line(source: Ints) -> Ints:

@@ -36,8 +36,8 @@ from tilegen.index.comparisons import (
     rule_of,
     small_remainders,
 )
+from tilegen.rows import Ints, distinct_rows
 
-Ints = NDArray[np.int64]
 Points = dict[str, Ints]  # of each variable its value in every point
 
 _MOST_POINTS = 1 << 18
@@ -237,23 +237,26 @@ def _list_residues(
     """
     if not rests:
         return np.asarray(base[:, :, None])
-    many = len(base)
     period = lcm(*(rule.period for x, _ in rests if (rule := rule_of(x, v)) is not None))
-    if period > MOST_PERIOD or period * many * len(rests) > _MOST_CELLS:
+    if period > MOST_PERIOD or period * len(base) * len(rests) > _MOST_CELLS:
         return None
-    at = {name: x[:, None] for name, x in points.items()} | {v.name: np.arange(period)[None] * v.step}
-    found = [np.broadcast_to(np.asarray(evaluate(x, at), np.int64), (many, period)) for x, _ in rests]
+    named = {u.name for x, _ in rests for u in variables(x)}
+    others = [np.zeros(len(base), np.int64), *(x for name, x in points.items() if name in named)]
+    firsts, case = distinct_rows(np.stack(others, axis=1))
+    at = {name: x[firsts, None] for name, x in points.items()} | {v.name: np.arange(period)[None] * v.step}
+    found = [np.broadcast_to(np.asarray(evaluate(x, at), np.int64), (len(firsts), period)) for x, _ in rests]
     rows = np.stack([np.sign(x) if signs else x for x, (_, signs) in zip(found, rests, strict=True)], axis=2)
-    distinct, which = np.unique(rows.reshape(many, -1), axis=0, return_inverse=True)
-    classes = [np.unique(own, axis=0, return_inverse=True)[1] for own in distinct.reshape(-1, period, len(rests))]
+    distinct, which = distinct_rows(rows.reshape(len(firsts), -1))
+    classes = [distinct_rows(own)[1] for own in rows[distinct]]
+    which = which[case]
     most = max(int(own.max()) + 1 for own in classes)
     if most > MOST_CLASSES or base.size * most > _MOST_CELLS:
         return None
     near = np.repeat(base[:, :, None], 2 * most, axis=2)
     for k, own in enumerate(classes):
-        here = np.flatnonzero(which.reshape(-1) == k)
+        here = np.flatnonzero(which == k)
         for c in range(int(own.max()) + 1):
-            up, down = _next_in_class(np.flatnonzero(own.reshape(-1) == c), period)
+            up, down = _next_in_class(np.flatnonzero(own == c), period)
             near[here, :, c] += up[base[here] % period]
             near[here, :, most + c] -= down[base[here] % period]
     return near

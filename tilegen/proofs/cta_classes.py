@@ -35,7 +35,8 @@ from tilegen.proofs.read_overlap import APART
 from tilegen.proofs.relative_places import stays_within
 from tilegen.proofs.self_overlap import find_self_overlap
 from tilegen.proofs.shown_overlaps import ShownOverlap, find_shown_overlaps
-from tilegen.proofs.table import Case, Filled, Ints, Namer, Table, distinct_rows, number_rows, spread
+from tilegen.proofs.table import Case, Filled, Namer, Table, number_rows, spread
+from tilegen.rows import Ints, distinct_rows
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of

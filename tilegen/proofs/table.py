@@ -16,9 +16,9 @@ from tilegen.plan import plain_name
 from tilegen.proofs.columns import Column, names_in, uneven_loops
 from tilegen.proofs.observed import NEVER, Loops
 from tilegen.proofs.relative_places import stays_within
+from tilegen.rows import Ints, distinct_rows
 from tilegen.scopes import CTA_AXES
 
-Ints = NDArray[np.int64]
 Case = Mapping[str, int]
 
 _MOST_CELLS = 1 << 22  # of one column
@@ -139,16 +139,6 @@ def number_rows(rows: Ints, key: object, namer: Namer) -> Ints:
     """A number for each row, the same for the same rows under one key."""
     firsts, which = distinct_rows(rows)
     return np.array([namer.number((key, rows[k].tobytes())) for k in firsts.tolist()])[which]
-
-
-def distinct_rows(rows: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each different row stands first, and which of these each row is. By their bytes, however wide they are."""
-    rows = np.ascontiguousarray(rows)
-    if (rows == rows[0]).all():
-        return np.zeros(1, np.intp), np.zeros(len(rows), np.intp)
-    flat = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
-    _, firsts, which = np.unique(flat, return_index=True, return_inverse=True)
-    return firsts, which.reshape(-1)
 
 
 def spread(x: Ints, shape: tuple[int, ...]) -> Ints:

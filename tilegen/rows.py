@@ -1,0 +1,49 @@
+"""Rows of integers: which are the same, and numbers of 64 bits for them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Bits = NDArray[np.uint64]
+
+_GOLDEN = 0x9E3779B97F4A7C15  # the step of SplitMix64
+
+
+def distinct_rows(rows: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Of each distinct row of (n, k), in some fixed order, where it stands first; and which of them each row is.
+
+    >>> first, which = distinct_rows(np.array([[3, 4], [1, 2], [3, 4]]))
+    >>> sorted(first.tolist()), bool(which[0] == which[2])
+    ([0, 1], True)
+    """
+    if len(rows) and (rows == rows[0]).all():
+        return np.zeros(1, np.intp), np.zeros(len(rows), np.intp)
+    _, first, which = np.unique(hash_rows(rows, 0), return_index=True, return_inverse=True)
+    if not (rows[first][which] == rows).all():  # two rows that differ have one number: they are told apart slowly
+        _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, which.reshape(-1)
+
+
+def hash_rows(rows: Ints, seed: int) -> Bits:
+    """A number of 64 bits for each row of (n, k), the same for equal rows."""
+    numbers: Bits = rows.astype(np.uint64) @ _odd_numbers(rows.shape[1], seed)
+    return numbers
+
+
+@cache
+def _odd_numbers(count: int, seed: int) -> Bits:
+    """As many odd numbers of 64 bits, the same in each run."""
+    with np.errstate(over="ignore"):  # (NumPy's own random numbers take longer to import than most searches)
+        counted = (np.arange(1, count + 1, dtype=np.uint64) << np.uint64(8)) + np.uint64(seed)
+        return mix_bits(counted * np.uint64(_GOLDEN)) | np.uint64(1)
+
+
+def mix_bits(x: Bits) -> Bits:
+    """Numbers of 64 bits shuffled so that no sum of them is what another sum is (the finalizer of SplitMix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))
