@@ -13,7 +13,7 @@ from tilegen.index import Formula, Index, Var, bound, evaluate, less, substitute
 from tilegen.index.comparisons import COMPARING
 from tilegen.index.outcomes import find_outcomes
 from tilegen.plan import plain_name
-from tilegen.proofs.observed import Observed, parts_with, ranks_of
+from tilegen.proofs.observed import Loops, Observed, find_sized_axes, parts_with, ranks_of
 from tilegen.scopes import CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, outline
@@ -118,23 +118,65 @@ def list_untold(
 
 def group_observed(spec: Spec, asked: Iterable[Observed]) -> Iterator[Joined]:
     """What each question asks that may come out otherwise for other sizes, then what all ask of sizes alone."""
-    own = {p.name for p in spec.params if p.var is not None}
-    ranks = ranks_of(spec.cluster)
-    ends = [min(bound(n) - 1, most) for n, most in zip(spec.grid, GRID_LIMITS, strict=True)]
-    axes = [(Var(axis, end), n) for axis, end, n in zip(CTA_AXES, ends, spec.grid, strict=True)]
-    trips = {one.trip.name for one in outline(spec).loops}  # what a plan unrolls beside them is taken as threads are
+    own, ranks = _sizes_of(spec), ranks_of(spec.cluster)
+    sized = own | find_sized_axes(spec)
     alone: dict[Index, None] = {}
     for q in asked:
         compared = dict.fromkeys(c for x in (q.x, *q.guards, *(n for _, n in q.loops)) for c in compared_in(x))
-        alone |= dict.fromkeys(c for c in compared if {v.name for v in variables(c)} <= own)
-        loops = ((v, substitute(n, ranks)) for v, n in reversed(q.loops))
-        inner = [*((v, n) for v, n in loops if plain_name(v.name) in trips or not isinstance(n, int)), *axes]
+        alone |= dict.fromkeys(c for c in compared if _names_of(c) <= own)
+        inner = _list_inner(spec, q.loops)
         group = _connect([substitute(c, ranks) for c in compared], inner, own)
         if group is not None:
             yield group
-        yield from (Joined((x,)) for x in _small_remainders(q.x, own))
+        reached = sized | {v.name for v, n in q.loops if not own.isdisjoint(_names_of(n))}
+        for x in _small_remainders(q.x, reached):
+            if _names_of(x) <= own:
+                yield Joined((x,))
+            elif not q.array:
+                yield Joined((x,), _with_counts(_names_of(x), inner))
     if alone:
         yield Joined(tuple(alone))
+
+
+def pair_observed(spec: Spec, asked: Iterable[Observed], overlaps: Sequence[Observed]) -> Iterator[Joined]:
+    """What the plan alone asks, each beside how boxes lie that are read.
+
+    A plan that uses another box's data is right wherever the two are the same.
+    """
+    trips = {one.trip.name for one in outline(spec).loops}
+    told, ranks = {*CTA_AXES, *trips, *_sizes_of(spec)}, ranks_of(spec.cluster)
+    for q in (q for q in asked if overlaps and not q.is_of_spec and not q.is_named and not q.array):
+        plain = ranks | {v.name: Var(plain_name(v.name), v.bound, v.step, v.least) for v, _ in q.loops
+                         if plain_name(v.name) in trips}  # fmt: skip
+        parts = [c for x in (q.x, *q.guards) for c in (*compared_in(x), *_small_remainders(x, _names_of(x)))]
+        own = [x for x in dict.fromkeys(substitute(x, plain) for x in parts) if _names_of(x) & told]
+        loops = tuple((v if v.name not in plain else Var(plain_name(v.name), v.bound, v.step, v.least),
+                       substitute(n, plain)) for v, n in q.loops)  # fmt: skip
+        for overlap in overlaps if own else ():
+            lies = [substitute(c, ranks) for x in (overlap.x, *overlap.guards) for c in compared_in(x)]
+            seen = tuple(dict.fromkeys([*own, *lies]))
+            around = {v.name: (v, n) for v, n in (*loops, *overlap.loops)}
+            inner = _list_inner(spec, tuple(around.values()))
+            yield Joined(seen, _with_counts({name for x in seen for name in _names_of(x)}, inner))
+
+
+def _list_inner(spec: Spec, loops: Loops) -> list[tuple[Var, Index]]:
+    """The trips of loops, the innermost first, then the axes of CTAs, each with its count. What a plan unrolls beside
+    the spec's loops is taken as threads are.
+    """
+    trips, ranks = {one.trip.name for one in outline(spec).loops}, ranks_of(spec.cluster)
+    ends = [min(bound(n) - 1, most) for n, most in zip(spec.grid, GRID_LIMITS, strict=True)]
+    axes = [(Var(axis, end), n) for axis, end, n in zip(CTA_AXES, ends, spec.grid, strict=True)]
+    own = ((v, substitute(n, ranks)) for v, n in reversed(loops))
+    return [*((v, n) for v, n in own if plain_name(v.name) in trips or not isinstance(n, int)), *axes]
+
+
+def _sizes_of(spec: Spec) -> set[str]:
+    return {p.name for p in spec.params if p.var is not None}
+
+
+def _names_of(x: Index) -> set[str]:
+    return {v.name for v in variables(x)}
 
 
 def compared_in(x: Index) -> list[Index]:
@@ -156,16 +198,21 @@ def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own:
         seen |= dict.fromkeys(more)
         left = dict.fromkeys(c for c in left if c not in seen)
         names |= {v.name for c in more for v in variables(c)} & counts.keys()
-    used = {v.name for c in seen for v in variables(c)}
-    used |= {name for v in used & counts.keys() for name in counts[v]}
-    return Joined(tuple(seen), tuple((v, n) for v, n in inner if v.name in used)) if seen else None
+    return Joined(tuple(seen), _with_counts({v.name for c in seen for v in variables(c)}, inner)) if seen else None
 
 
-def _small_remainders(x: Index, own: set[str]) -> list[Index]:
-    """Remainders of sizes alone that come out in a few ways, and quotients of these."""
+def _with_counts(names: set[str], inner: Sequence[tuple[Var, Index]]) -> tuple[tuple[Var, Index], ...]:
+    """Those of the variables that are named, and that the counts of these name; the inner ones come first."""
+    for v, n in inner:
+        names = names | ({u.name for u in variables(n)} if v.name in names else set())
+    return tuple((v, n) for v, n in inner if v.name in names)
+
+
+def _small_remainders(x: Index, names: set[str]) -> list[Index]:
+    """Remainders that sizes, or what they bound, have a say in and that come out in a few ways; quotients of these."""
     return [
         part for part in parts_with(x, ("%", "&", "/"))
-        if {v.name for v in variables(part)} <= own and bound(part) <= _MOST_OUTCOMES
+        if not names.isdisjoint(v.name for v in variables(part)) and bound(part) <= _MOST_OUTCOMES
         and (part.symbol != "/" or parts_with(part, ("%", "&")))
     ]  # fmt: skip
 

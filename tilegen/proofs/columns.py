@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any
 
 from tilegen.index import (
@@ -35,6 +34,7 @@ from tilegen.plan import Plan, default_values, plain_name
 from tilegen.proofs.observed import (
     Loops,
     Observed,
+    find_sized_axes,
     list_counts,
     list_observed,
     meant_places,
@@ -43,9 +43,10 @@ from tilegen.proofs.observed import (
     ranks_of,
 )
 from tilegen.proofs.read_overlap import APART, list_read_overlaps
-from tilegen.proofs.relative_places import Apart, take_apart
+from tilegen.proofs.relative_places import Apart, distribute, take_apart
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
+from tilegen.spec.outline import outline
 
 _MOST_PERIOD = 16  # trips after which places in shared memory repeat
 
@@ -114,28 +115,50 @@ def list_observations(spec: Spec, plan: Plan) -> Observations:
     return Observations(tuple(found), steady)
 
 
-def list_sized_places(spec: Spec, plan: Plan) -> list[Observed]:
-    """How boxes that are read lie, and whether the plan's places are the spec's: sizes decide it by no comparison.
+def list_sized_overlaps(spec: Spec, plan: Plan) -> list[Observed]:
+    """How boxes lie that are read, where sizes have a say in it.
 
     Boxes of one and the same region are left out, if they lie apart with the usual sizes.
     """
-    steady, params = list_observations(spec, plan).steady, frozenset(p.name for p in spec.params)
-    overlaps = list_read_overlaps(spec, plan, params, find_periods(steady)) if params else ()
-    usual = default_values(spec.params)
-    found = [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps
-             if not overlap.is_near or all(substitute(d, usual) == 0 for d in overlap.apart)]  # fmt: skip
-    asked = list_observed(spec, plan)
+    sized = _list_sized(spec)
+    if not sized:
+        return []
+    steady, usual = list_observations(spec, plan).steady, default_values(spec.params)
+    overlaps = list_read_overlaps(spec, plan, sized, find_periods(steady), of_written=True)
+    return [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps
+            if not overlap.is_near or all(substitute(d, usual) == 0 for d in overlap.apart)]  # fmt: skip
+
+
+def list_sized_places(spec: Spec, plan: Plan) -> list[Observed]:
+    """Whether the plan's places and counts are the spec's: sizes decide it by no comparison."""
+    sized, found = _list_sized(spec), list[Observed]()
+    asked = list_observed(spec, plan) if sized else []
     meant = meant_places(asked)
-    for q in asked if params else ():
-        beside = [] if q.is_meant or not q.array else [take_apart(q, m, params) for m in places_beside(q, meant)]
-        apart = [(x.differing, part_naming(x.rest, {*params})) for x in beside if x is not None]
-        if not any(both == (0, 0) for both in apart):
-            found += [
-                Observed(differ(x, 0), q.loops, q.guards)
-                for x in dict.fromkeys(chain(*apart))
-                if names_in([x]) & params
-            ]
-    return found
+    for q in (q for q in asked if q.array and not q.is_meant):
+        apart = dict.fromkeys(_find_distance(q, m, sized) for m in places_beside(q, meant))
+        if 0 not in apart:
+            found += [Observed(differ(x, 0), q.loops, q.guards) for x in apart]
+    counts = (c for c in _columns_of_counts(spec, plan) if sized & {plain_name(name) for name in names_in(c.seen)})
+    return found + [Observed(differ(x, 0), c.loops, c.guards) for c in counts for x in c.seen]
+
+
+def _list_sized(spec: Spec) -> frozenset[str]:
+    """Names of sizes, and of axes and trips of which sizes say how many there are."""
+    params = frozenset(p.name for p in spec.params)
+    sized = params | find_sized_axes(spec) if params else params
+    return sized | {one.trip.name for one in outline(spec).loops if sized & names_in([one.count])}
+
+
+def _find_distance(q: Observed, meant: Observed, sized: frozenset[str]) -> Index:
+    """How far a place is from where a region of the spec begins in the same trips: the addends that sizes, or what
+    these bound, have a say in.
+    """
+    trips = {plain_name(trip.name): trip for trip, _ in q.loops}
+    loops = {trip.name for trip, _ in meant.loops}
+    inside = {v.name for v in variables(meant.x)} - ({*CTA_AXES, *CLUSTER_AXES, *sized} - loops)
+    begin = substitute(meant.x, {name: trips.get(name, 0) if name in loops else 0 for name in inside})
+    named = sized | {trip.name for name, trip in trips.items() if name in sized}
+    return part_naming(sub(distribute(q.x), distribute(begin)), {*named})
 
 
 def find_periods(steady: Mapping[str, Recurrence | None]) -> dict[str, int]:

@@ -174,6 +174,11 @@ def ranks_of(cluster: Sequence[int]) -> dict[str, Index]:
     return {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)}
 
 
+def find_sized_axes(spec: Spec) -> frozenset[str]:
+    """The axes along which sizes say how many CTAs there are."""
+    return frozenset(axis for axis, n in zip(CTA_AXES, spec.grid, strict=True) if not isinstance(n, int))
+
+
 def parts_with(x: Index, symbols: Sequence[str]) -> list[Formula]:
     """Each part of an expression with one of these operators, once; parts of parts before them."""
     if not isinstance(x, Formula):

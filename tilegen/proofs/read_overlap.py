@@ -28,7 +28,7 @@ from tilegen.index import (
 )
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.observed import Loops
-from tilegen.proofs.owned_boxes import Owned, touched_boxes
+from tilegen.proofs.owned_boxes import Owned, read_boxes, touched_boxes
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import outline, written_roots
@@ -54,9 +54,10 @@ class Overlap:
 
 
 def list_read_overlaps(
-    spec: Spec, plan: Plan, told: frozenset[str], periods: Mapping[str, int]
+    spec: Spec, plan: Plan, told: frozenset[str], periods: Mapping[str, int], of_written: bool = False
 ) -> tuple[Overlap, ...]:  # fmt: skip
-    """How two boxes of an array that is only read lie in each pair of trips.
+    """How two boxes of an array that is only read lie in each pair of trips; ``of_written``: and a box that is read
+    beside any other of an array that is written too.
 
     Of a box that the plan loads in every trip, trips between which buffers are written anew are enough, and the first
     ones beside the last of a loop before. ``told``: names of what differs between runs; ``periods``: of each loop after
@@ -64,13 +65,15 @@ def list_read_overlaps(
     """
     near = max([1, *periods.values()])
     written = written_roots(spec)
-    boxes = dict.fromkeys(box for box in touched_boxes(spec) if box.memory.name not in written)
+    boxes = dict.fromkeys(box for box in touched_boxes(spec) if of_written or box.memory.name not in written)
+    both = {*read_boxes(spec)}
     found: dict[Overlap, None] = {}
     for box, other in product(boxes, boxes):
-        if box.memory.name == other.memory.name:
+        is_written = box.memory.name in written
+        if box.memory.name == other.memory.name and (not is_written or not both.isdisjoint((box, other))):
             if box.memory != other.memory:
                 box, other = _flatten(box), _flatten(other)
-            is_renewed = box == other and all(periods.get(v.name, 1) for v, _ in box.loops)
+            is_renewed = box == other and not is_written and all(periods.get(v.name, 1) for v, _ in box.loops)
             is_renewed = is_renewed and _is_loaded_in_every_trip(spec, plan, box)
             for numbers in _ranks(plan):
                 seen = _see(box, other, numbers, told, near if is_renewed else None)

@@ -11,8 +11,15 @@ from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
-from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, largest_cases, list_untold, say_case
-from tilegen.proofs.columns import list_sized_places
+from tilegen.proofs.boundary_sizes import (
+    boundary_sizes,
+    group_observed,
+    largest_cases,
+    list_untold,
+    pair_observed,
+    say_case,
+)
+from tilegen.proofs.columns import list_sized_overlaps, list_sized_places
 from tilegen.proofs.cta_classes import CtaClasses, cover_classes, exchanges, find_cta_classes
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
@@ -68,8 +75,10 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     wanted = classify(usual)
     lengths = trip_cases(spec, plan, cover_classes([own for _, own in wanted[:1]], 1)[0], default)
     wanted += classify(_new(lengths.cases, wanted))
-    sized = [*asked, *list_sized_places(spec, plan)]
-    boundaries = boundary_sizes(spec, group_observed(spec, sized), default, [case for case, _ in wanted])
+    overlaps = list_sized_overlaps(spec, plan)
+    sized = [*asked, *overlaps, *list_sized_places(spec, plan)]
+    groups = [*group_observed(spec, sized), *pair_observed(spec, asked, overlaps)]
+    boundaries = boundary_sizes(spec, groups, default, [case for case, _ in wanted])
     wanted += classify(_new(boundaries.cases, wanted))
     wanted += classify(_new(edge_cases(spec, asked, default), wanted))
     firm, notes = _list_firm_runs(spec, plan, wanted, len(usual))
