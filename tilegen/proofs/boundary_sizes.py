@@ -138,26 +138,33 @@ def group_observed(spec: Spec, asked: Iterable[Observed]) -> Iterator[Joined]:
         yield Joined(tuple(alone))
 
 
-def pair_observed(spec: Spec, asked: Iterable[Observed], overlaps: Sequence[Observed]) -> Iterator[Joined]:
-    """What the plan alone asks, each beside how boxes lie that are read.
+def pair_observed(spec: Spec, asked: Sequence[Observed], overlaps: Sequence[Observed]) -> Iterator[Joined]:
+    """What the plan asks and the spec does not, for all threads alike, beside how boxes lie that are read.
 
     A plan that uses another box's data is right wherever the two are the same.
     """
     trips = {one.trip.name for one in outline(spec).loops}
     told, ranks = {*CTA_AXES, *trips, *_sizes_of(spec)}, ranks_of(spec.cluster)
+    meant = {substitute(x, ranks) for q in asked if q.is_of_spec for x in _parts_of(q)}
     for q in (q for q in asked if overlaps and not q.is_of_spec and not q.is_named and not q.array):
-        plain = ranks | {v.name: Var(plain_name(v.name), v.bound, v.step, v.least) for v, _ in q.loops
-                         if plain_name(v.name) in trips}  # fmt: skip
-        parts = [c for x in (q.x, *q.guards) for c in (*compared_in(x), *_small_remainders(x, _names_of(x)))]
-        own = [x for x in dict.fromkeys(substitute(x, plain) for x in parts) if _names_of(x) & told]
-        loops = tuple((v if v.name not in plain else Var(plain_name(v.name), v.bound, v.step, v.least),
-                       substitute(n, plain)) for v, n in q.loops)  # fmt: skip
+        vars_of = {v.name: Var(plain_name(v.name), v.bound, v.step, v.least) for v, _ in q.loops}
+        vars_of = {name: v for name, v in vars_of.items() if v.name in trips}
+        plain = ranks | vars_of
+        own = dict.fromkeys(substitute(x, plain) for x in _parts_of(q))
+        own = {x: None for x in own if x not in meant and _names_of(x) <= told}
+        loops = tuple((vars_of.get(v.name, v), substitute(n, plain)) for v, n in q.loops)
         for overlap in overlaps if own else ():
             lies = [substitute(c, ranks) for x in (overlap.x, *overlap.guards) for c in compared_in(x)]
             seen = tuple(dict.fromkeys([*own, *lies]))
             around = {v.name: (v, n) for v, n in (*loops, *overlap.loops)}
             inner = _list_inner(spec, tuple(around.values()))
             yield Joined(seen, _with_counts({name for x in seen for name in _names_of(x)}, inner))
+
+
+def _parts_of(q: Observed) -> list[Formula]:
+    """Comparisons, and remainders that come out in a few ways: of a question, and of whether it is asked."""
+    parts = (q.x, *q.guards, *(n for _, n in q.loops))
+    return [c for x in parts for c in (*compared_in(x), *_small_remainders(x, _names_of(x)))]
 
 
 def _list_inner(spec: Spec, loops: Loops) -> list[tuple[Var, Index]]:
@@ -179,7 +186,7 @@ def _names_of(x: Index) -> set[str]:
     return {v.name for v in variables(x)}
 
 
-def compared_in(x: Index) -> list[Index]:
+def compared_in(x: Index) -> list[Formula]:
     """Every comparison in an expression, of sides of the smaller or larger of two too."""
     found: list[Index] = [*parts_with(x, COMPARING)]
     found += [less(a, b) for part in parts_with(x, ("min", "max")) for a, b in pairwise(part.args)]
@@ -208,7 +215,7 @@ def _with_counts(names: set[str], inner: Sequence[tuple[Var, Index]]) -> tuple[t
     return tuple((v, n) for v, n in inner if v.name in names)
 
 
-def _small_remainders(x: Index, names: set[str]) -> list[Index]:
+def _small_remainders(x: Index, names: set[str]) -> list[Formula]:
     """Remainders that sizes, or what they bound, have a say in and that come out in a few ways; quotients of these."""
     return [
         part for part in parts_with(x, ("%", "&", "/"))
