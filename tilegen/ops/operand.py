@@ -98,7 +98,7 @@ class Context:
         return self.arch.name, self.launch, loops, self.op, self.taken, self.known, self.announced_bytes, bases
 
     def fresh(self, name: str) -> str:
-        """``name``, or with underscores behind it as long as the spec has something of that name."""
+        """``name``, or with a number behind it where the spec has something of that name."""
         return fresh_name(name, self.taken)
 
     def scratch(self, dtype: str, elems: int, scope: str) -> Memory:

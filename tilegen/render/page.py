@@ -16,7 +16,7 @@ import jinja2
 
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
-from tilegen.plan import Let, Memory, Mma, Plan, Repeat, Sync, all_steps
+from tilegen.plan import Block, Let, Memory, Mma, Plan, Repeat, Sync, all_steps
 from tilegen.render.c_text import comment_lines, declare
 from tilegen.render.names import Named
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES
@@ -31,6 +31,26 @@ class WrittenRole:
     threads: int
     first: int = 0
     barrier: int = 0
+
+
+@dataclass(frozen=True)
+class LaneFold:
+    """The function that a ladder calls: the C type, the distances, and the C text of one step, over x."""
+
+    c: str
+    lanes: tuple[int, ...]
+    value: str
+
+    @property
+    def is_doubled(self) -> bool:
+        """Is each distance twice the one before?"""
+        return len(self.lanes) > 1 and all(b == 2 * a for a, b in zip(self.lanes, self.lanes[1:], strict=False))
+
+    @property
+    def note(self) -> str:
+        *most, last = map(str, self.lanes)
+        apart = f"{', '.join(most)} and {last}" if most else last
+        return f"Lanes {apart} apart exchange what they have, in this order: all get the same bits."
 
 
 @dataclass
@@ -127,7 +147,10 @@ def _fail(message: str) -> None:
 def define(page: Page, name: str, signature: Any, note: str) -> str:
     """The name of a function with that signature and body: an equal one is shared, another gets the next number."""
     taken = {page.plan.name, *(m.name for m in page.plan.memories), *prelude_names()}
-    taken |= {s.var.name for s in all_steps(page.plan) if isinstance(s, (Let, Repeat))}
+    taken |= {p.name for p in page.plan.params} | {b.name for b in page.plan.barriers}
+    for s in all_steps(page.plan):
+        taken |= {s.var.name} if isinstance(s, Let | Repeat) else set()
+        taken |= {m.name for m in (*s.registers, *(f for f, _ in s.args))} if isinstance(s, Block) else set()
     names = (n for n in chain([name], (f"{name}_{i}" for i in count(2))) if n not in taken)
     candidate = next(n for n in names if page.functions.get(n, (signature,))[0] == signature)
     notes = page.functions.setdefault(candidate, (signature, []))[1]
@@ -138,8 +161,11 @@ def define(page: Page, name: str, signature: Any, note: str) -> str:
 
 def function_text(page: Page, name: str) -> str:
     """A function of the page, with its notes above it."""
-    (params, registers, body), notes = page.functions[name]
+    signature, notes = page.functions[name]
     lines = [piece for note in notes for piece in comment_lines(note)]
+    if isinstance(signature, LaneFold):
+        return str(page.steps.lane_fold(lines, name, signature)).strip("\n")
+    params, registers, body = signature
     return str(page.steps.function(lines, name, params, registers, body)).strip("\n")
 
 

@@ -62,6 +62,7 @@ from tilegen.render.c_text import (
     zero_of,
 )
 from tilegen.render.formulas import render_tree
+from tilegen.render.ladders import Ladder, fold_ladders, name_fold
 from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
 from tilegen.render.page import Page, define, rank
 from tilegen.scopes import SCOPES
@@ -301,15 +302,23 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
     captured = [x for n, x in free_names(block.body, page.part.threads).items() if n not in own]
     captured = sorted(captured, key=partial(rank, page.plan))
     written = written_names(block.body)
+    folded = fold_ladders(block)
     around, page.multiplied = page.multiplied, multiplied_registers(block.body)
     constant, page.constant = page.constant, frozenset(m.name for m in page.multiplied) - written_names(block.body)
-    signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, block.registers)),
-                 render_steps(page, block.body))  # fmt: skip
+    signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, folded.registers)),
+                 render_steps(page, folded.body))  # fmt: skip
     page.multiplied, page.constant = around, constant
     name = define(page, block.name, signature, block.note)
     args = [*(x.name for x in captured), *(argument(f, a, written) for f, a in block.args)]
     text = page.plan.operations[block.op].text if noted and 0 <= block.op < len(page.plan.operations) else ""
     return str(page.steps.call(name, args, " ".join(comment_lines(text))))
+
+
+def _render_ladder(page: Page, step: Ladder, noted: bool) -> str:
+    """A call of the function that the page has for these lanes."""
+    name, fold = name_fold(page, step)
+    own = element(step.into)
+    return str(page.steps.assign(own, f"{define(page, name, fold, fold.note)}({own})"))
 
 
 # Functions of registers whose text a template or Python has; those with ``c`` in their row need none.
@@ -334,6 +343,7 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Shuffle: lambda page, step, noted: page.steps.shuffle(
         element(step.dst), element(step.src), step.lanes, step.way, _shuffled_word(step)
     ),
+    Ladder: _render_ladder,
     Sync: _render_sync,
     Fence: lambda page, step, noted: page.steps.fence(_held(page)),
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
