@@ -136,15 +136,37 @@ def with_note(memory: Memory) -> Memory:
     return replace(memory, note=end_comment(memory.note))
 
 
+_COMMENT_BEYOND = 10  # columns that a comment at the end of a statement may take beyond those of the text
+
+
 def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
     """A long statement on several lines, broken where the least is open: after ``=`` or a comma, before an operator.
 
+    A comment at its end stands there if no line then has more than ten columns on top, and else above.
+
     >>> fold_line("    dst[row * 8 + column] = src[column * 8 + row];", 40)
     ['    dst[row * 8 + column] =', '        src[column * 8 + row];']
+    >>> fold_line("    put(A, B);  // B -> A, where it is needed", 30)
+    ['    // B -> A, where it is', '    //   needed', '    put(A, B);']
     """
-    code = line.split("  // ")[0]
-    if len(code) <= columns or '"' in line or code.lstrip().startswith(("//", "#")):
+    code, _, comment = line.partition("  // ")
+    if not code.strip():
         return [line]
+    folded = _fold_code(code, columns)
+    if not comment:
+        return folded
+    if len(folded[-1]) + len(comment) + 5 <= columns + _COMMENT_BEYOND:
+        return [*folded[:-1], f"{folded[-1]}  // {comment}"]
+    lead = " " * (len(code) - len(code.lstrip()))
+    above = wrap_line(" ".join(comment.split()), 2, columns - len(lead) - 3)
+    return [*(f"{lead}// {piece}" for piece in above), *folded]
+
+
+def _fold_code(line: str, columns: int) -> list[str]:
+    """A statement without a comment."""
+    if len(line) <= columns or '"' in line or line.lstrip().startswith(("//", "#")):
+        return [line]
+    code = line
     lead = len(line) - len(line.lstrip())
     places, depth = [], 0
     for i, c in enumerate(code):
@@ -158,4 +180,4 @@ def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
         return [line]
     at = -min(places)[2]
     rest = " " * (lead + 4) + line[at + 1 :]
-    return [line[:at], *(fold_line(rest, columns) if len(rest) < len(line) else [rest])]
+    return [line[:at], *(_fold_code(rest, columns) if len(rest) < len(line) else [rest])]

@@ -69,6 +69,7 @@ from tilegen.scopes import SCOPES
 
 WARPGROUP_THREADS = SCOPES["warpgroup"].threads
 _WORD = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}  # C types to copy bits with
+_VECTORS = {"float32": {8: "float2", 16: "float4"}, "float64": {16: "double2"}}  # of elements that C has vectors of
 
 
 def render_steps(page: Page, steps: Iterable[Step], noted: bool = False) -> str:
@@ -203,11 +204,12 @@ def _render_move(page: Page, move: Move) -> str:
     bytes_ = move.elems * dst.bytes
     streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
-    word = "" if plain else _WORD[bytes_]
+    vectors = _VECTORS.get(dst.name, {}) if dst == src and not streams else {}
+    word = "" if plain else vectors.get(bytes_, _WORD[bytes_])
     valid = (
         "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Formula) else to_c(move.valid)
     )
-    zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
+    zero = zero_of(dst) if plain else f"{word}{{}}" if word[-1].isdigit() else "0"
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
 
 
