@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -136,7 +137,7 @@ def with_note(memory: Memory) -> Memory:
     return replace(memory, note=end_comment(memory.note))
 
 
-_COMMENT_BEYOND = 10  # columns that a comment at the end of a statement may take beyond those of the text
+WIDEST = COLUMNS + 10  # columns of a line of the prelude, or of a statement with the comment at its end
 
 
 def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
@@ -155,7 +156,7 @@ def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
     folded = _fold_code(code, columns)
     if not comment:
         return folded
-    if len(folded[-1]) + len(comment) + 5 <= columns + _COMMENT_BEYOND:
+    if len(folded[-1]) + len(comment) + 5 <= columns + WIDEST - COLUMNS:
         return [*folded[:-1], f"{folded[-1]}  // {comment}"]
     lead = " " * (len(code) - len(code.lstrip()))
     above = wrap_line(" ".join(comment.split()), 2, columns - len(lead) - 3)
@@ -181,3 +182,46 @@ def _fold_code(line: str, columns: int) -> list[str]:
     at = -min(places)[2]
     rest = " " * (lead + 4) + line[at + 1 :]
     return [line[:at], *(_fold_code(rest, columns) if len(rest) < len(line) else [rest])]
+
+
+def fold_intrinsic(text: str) -> str:
+    """A function of the prelude without lines longer than WIDEST: between operands, or where a line of PTX ends.
+
+    >>> print(fold_intrinsic('int f() { asm("' + "nop;" * 26 + '" :: "r"(x)); }'))
+    int f()
+    {
+        asm("nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;"
+            :: "r"(x));
+    }
+    """
+    return "\n".join(piece for line in text.splitlines() for piece in _fold_intrinsic(line))
+
+
+def _fold_intrinsic(line: str) -> list[str]:
+    if len(line) <= WIDEST:
+        return [line]
+    if line.startswith("// "):
+        return [f"// {piece}" for piece in wrap_line(line[3:], 0, WIDEST - 3)]
+    if one_line := re.fullmatch(r"(\S.*?\)) \{ (.*) \}", line):
+        return [one_line[1], "{", *_fold_intrinsic(f"    {one_line[2]}"), "}"]
+    lead = len(line) - len(line.lstrip())
+    opened = re.match(r" *asm(?: volatile)?\(", line)
+    rest = " " * (opened.end() if opened else lead if line[lead] in '":' else lead + 4)
+    outside, inside = _places_to_fold(line, lead + 8)
+    if outside:
+        return [line[: outside[-1]], *_fold_intrinsic(rest + line[outside[-1] :].lstrip())]
+    if inside:
+        return [f'{line[: inside[-1]]}"', *_fold_intrinsic(f'{rest}"{line[inside[-1] :]}')]
+    return [line]
+
+
+def _places_to_fold(line: str, first: int) -> tuple[list[int], list[int]]:
+    """Where a line may end between operands, and inside of a text of PTX."""
+    outside, inside, is_quoted = [], [], False
+    for i, c in enumerate(line[:WIDEST]):
+        is_quoted ^= c == '"'
+        if i >= first and not is_quoted and c == " " and (line[i - 1] == "," or line[i + 1] == ":"):
+            outside.append(i)
+        if i >= first and is_quoted and line.startswith("\\n\\t", i - 4) and i < WIDEST:
+            inside.append(i)
+    return outside, inside

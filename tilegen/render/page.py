@@ -17,7 +17,7 @@ import jinja2
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
 from tilegen.plan import Block, Let, Memory, Mma, Plan, Repeat, Sync, all_steps
-from tilegen.render.c_text import comment_lines, declare
+from tilegen.render.c_text import comment_lines, declare, fold_intrinsic
 from tilegen.render.names import Named
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES
 
@@ -86,13 +86,15 @@ class Page:
     def use(self, helper: str) -> str:
         """The name of a prelude function, which the page then defines (after those that it uses itself)."""
         if helper not in self.helpers:
-            self.helpers[helper] = str(getattr(self.macros("prelude.cuh.j2"), helper)()).strip("\n")
+            text = str(getattr(self.macros("prelude.cuh.j2"), helper)()).strip("\n")
+            self.helpers[helper] = fold_intrinsic(text)
         return helper
 
     def use_as(self, name: str, macro: str, *parts: object) -> str:
         """The same of a function that is one of many: ``macro`` writes it under its name from its parts."""
         if name not in self.helpers:
-            self.helpers[name] = str(getattr(self.macros("prelude.cuh.j2"), macro)(name, *parts)).strip("\n")
+            text = str(getattr(self.macros("prelude.cuh.j2"), macro)(name, *parts)).strip("\n")
+            self.helpers[name] = fold_intrinsic(text)
         return name
 
     def macros(self, template: str) -> Any:
