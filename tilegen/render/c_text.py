@@ -198,11 +198,14 @@ def fold_intrinsic(text: str) -> str:
 
 
 def _fold_intrinsic(line: str) -> list[str]:
+    one_line = re.fullmatch(r"(\S.*?\)) \{ (.*) \}", line) if len(line) > WIDEST else None
+    if '"' not in line and not line.startswith("//") and not one_line:
+        return fold_line(line)
     if len(line) <= WIDEST:
         return [line]
     if line.startswith("// "):
         return [f"// {piece}" for piece in wrap_line(line[3:], 0, WIDEST - 3)]
-    if one_line := re.fullmatch(r"(\S.*?\)) \{ (.*) \}", line):
+    if one_line:
         return [one_line[1], "{", *_fold_intrinsic(f"    {one_line[2]}"), "}"]
     lead = len(line) - len(line.lstrip())
     opened = re.match(r" *asm(?: volatile)?\(", line)

@@ -141,6 +141,26 @@ def prelude_names() -> tuple[str, ...]:
     return tuple(re.findall(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), re.M))
 
 
+@cache
+def _arch_limits() -> dict[str, int]:
+    """Prelude functions that are others from some arch on, with that arch."""
+    parts = re.split(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), flags=re.M)[1:]
+    found = {name: re.search(r"arch >= (\d+)", body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: int(limit[1]) for name, limit in found.items() if limit}
+
+
+def arch_sides(name: str, arch: str) -> str:
+    """Which of two texts a prelude function has on an arch; "" where it has one.
+
+    >>> arch_sides("float_to_e4m3", "sm_80"), arch_sides("float_to_e4m3", "sm_90a"), arch_sides("sync_role", "sm_80")
+    ('@before_sm_89', '@sm_89', '')
+    """
+    limit = _arch_limits().get(name)
+    if limit is None:
+        return ""
+    return f"@sm_{limit}" if int(re.sub(r"\D", "", arch)) >= limit else f"@before_sm_{limit}"
+
+
 def _fail(message: str) -> None:
     raise AssertionError(message)
 

@@ -1,0 +1,203 @@
+//// bfloat16_to_float
+__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
+
+//// fence_async
+// Stores of this thread to shared memory before it are seen by TMA after it.
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+//// float_to_bfloat16
+__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
+{
+    bfloat16_t y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+
+//// float_to_e4m3_saturated@sm_89
+// Rounds to nearest even; beyond 448 it is 448, NaN stays NaN.
+__device__ __forceinline__ float8_e4m3_t float_to_e4m3_saturated(float x)
+{
+    unsigned short y;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x));
+    return y & 0xff;
+}
+
+//// keep_registers
+// The compiler leaves what is done with these registers on the side of this place where it stands.
+__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
+__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
+__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
+template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
+{
+#pragma unroll
+    for (int k = 0; k < count; ++k) {
+        keep_register(x[k]);
+    }
+}
+
+//// matrix_descriptor
+// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets,
+// swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
+template <int leading, int stride, int swizzle>
+__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
+{
+    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
+    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
+    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
+}
+
+//// mbarrier_arrive
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
+}
+
+//// mbarrier_expect
+// Arrives, and announces bytes that TMA will bring.
+__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
+}
+
+//// mbarrier_init
+__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
+}
+
+//// mbarrier_wait
+// Until the phase of this parity has completed.
+__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
+{
+    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t"
+                 "@!done bra wait;\n\t}"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
+}
+
+//// registers_down
+// A whole warpgroup goes on with n registers a thread, fewer than it had.
+template <int n> __device__ __forceinline__ void registers_down()
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+//// registers_up
+// A whole warpgroup goes on with n registers a thread: it waits until others have given them.
+template <int n> __device__ __forceinline__ void registers_up()
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+//// stmatrix_x4
+// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
+__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
+        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row))
+        : "memory");
+}
+
+//// sync_warpgroup
+// The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
+__device__ __forceinline__ void sync_warpgroup(int wgid)
+{
+    asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory");
+}
+
+//// tma_commit
+// The stores that this thread has started since its last commit become one group.
+__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+//// tma_load_2d
+// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
+__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
+    unsigned long long *bar)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
+                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
+}
+
+//// tma_store_2d
+// A box from shared to global memory, started by one thread, whose next commit it belongs to.
+__device__ __forceinline__ void tma_store_2d(const void *smem, const TensorMap *map, int x, int y)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
+                 "[%1, {%2, %3}], [%0];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y) : "memory");
+}
+
+//// tma_wait
+// Until at most `pending` of this thread's groups still read shared memory.
+template <int pending> __device__ __forceinline__ void tma_wait()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+
+//// wgmma_commit
+// The wgmmas that this warpgroup has started since its last commit become one group.
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+//// wgmma_fence
+// What the warpgroup's threads did with their registers is done before its wgmmas after this.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+//// wgmma_m64n256k16_f32_bf16_bf16
+// The warpgroup starts C += A B of m64n256k16, C = A B unless it adds; A along K, B along K.
+__device__ __forceinline__ void wgmma_m64n256k16_f32_bf16_bf16(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %130, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+                 "%128, %129, adds, 1, 1, 0, 0;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+                   "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
+                   "+f"(c[31]),
+                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]),
+                   "+f"(c[39]),
+                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]),
+                   "+f"(c[47]),
+                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),
+                   "+f"(c[55]),
+                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+                   "+f"(c[63]),
+                   "+f"(c[64]), "+f"(c[65]), "+f"(c[66]), "+f"(c[67]), "+f"(c[68]), "+f"(c[69]), "+f"(c[70]),
+                   "+f"(c[71]),
+                   "+f"(c[72]), "+f"(c[73]), "+f"(c[74]), "+f"(c[75]), "+f"(c[76]), "+f"(c[77]), "+f"(c[78]),
+                   "+f"(c[79]),
+                   "+f"(c[80]), "+f"(c[81]), "+f"(c[82]), "+f"(c[83]), "+f"(c[84]), "+f"(c[85]), "+f"(c[86]),
+                   "+f"(c[87]),
+                   "+f"(c[88]), "+f"(c[89]), "+f"(c[90]), "+f"(c[91]), "+f"(c[92]), "+f"(c[93]), "+f"(c[94]),
+                   "+f"(c[95]),
+                   "+f"(c[96]), "+f"(c[97]), "+f"(c[98]), "+f"(c[99]), "+f"(c[100]), "+f"(c[101]), "+f"(c[102]),
+                   "+f"(c[103]),
+                   "+f"(c[104]), "+f"(c[105]), "+f"(c[106]), "+f"(c[107]), "+f"(c[108]), "+f"(c[109]), "+f"(c[110]),
+                   "+f"(c[111]),
+                   "+f"(c[112]), "+f"(c[113]), "+f"(c[114]), "+f"(c[115]), "+f"(c[116]), "+f"(c[117]), "+f"(c[118]),
+                   "+f"(c[119]),
+                   "+f"(c[120]), "+f"(c[121]), "+f"(c[122]), "+f"(c[123]), "+f"(c[124]), "+f"(c[125]), "+f"(c[126]),
+                   "+f"(c[127])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_wait
+// Until at most `pending` of this warpgroup's groups are in flight.
+template <int pending> __device__ __forceinline__ void wgmma_wait()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
+}
