@@ -1,9 +1,60 @@
 //// bfloat16_to_float
 __device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
 
+//// cluster_ctaid_x
+__device__ __forceinline__ int cluster_ctaid_x()
+{
+    int id;
+    asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(id));
+    return id;
+}
+
+//// cp_async_16
+// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
+__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
+}
+
+//// cp_async_16_or_zero
+// 16 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
+__device__ __forceinline__ void cp_async_16_or_zero(void *smem, const void *gmem, bool inside)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 16 : 0) : "memory");
+}
+
+//// cp_async_commit
+// This thread's copies since its last commit become one group.
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+//// cp_async_wait
+// Until at most `pending` of this thread's groups are in flight.
+template <int pending> __device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
+}
+
+//// exp2_approx
+// 2 to the power of x, with a relative error of 2^-22; results below 2^-126 are 0.
+__device__ __forceinline__ float exp2_approx(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 //// fence_async
 // Stores of this thread to shared memory before it are seen by TMA after it.
 __device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+//// fence_mbarrier_init
+// The mbarriers that this thread has made are seen by the CTAs of the cluster after they have met.
+__device__ __forceinline__ void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 
 //// float_to_bfloat16
 __device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
@@ -22,6 +73,22 @@ __device__ __forceinline__ float8_e4m3_t float_to_e4m3_saturated(float x)
     return y & 0xff;
 }
 
+//// float_to_half
+__device__ __forceinline__ half_t float_to_half(float x)
+{
+    half_t y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+}
+
+//// half_to_float
+__device__ __forceinline__ float half_to_float(half_t x)
+{
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+}
+
 //// keep_registers
 // The compiler leaves what is done with these registers on the side of this place where it stands.
 __device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
@@ -33,6 +100,25 @@ template <int count, typename T> __device__ __forceinline__ void keep_registers(
     for (int k = 0; k < count; ++k) {
         keep_register(x[k]);
     }
+}
+
+//// ldmatrix_x4
+// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
+__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row))
+        : "memory");
+}
+
+//// ldmatrix_x4_trans
+// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l /
+// 4.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned *words, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row))
+        : "memory");
 }
 
 //// matrix_descriptor
@@ -51,6 +137,16 @@ __device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
                  ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
+}
+
+//// mbarrier_arrive_peer_released
+// Arrives at the same mbarrier of the CTA of this rank in the cluster; what was done before is ordered for who waits
+// there.
+__device__ __forceinline__ void mbarrier_arrive_peer_released(unsigned long long *bar, int rank)
+{
+    asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(rank) : "memory");
 }
 
 //// mbarrier_expect
@@ -77,6 +173,26 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parit
                  ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
 }
 
+//// mbarrier_wait_cluster
+// Until the phase of this parity has completed; what CTAs of the cluster did before they arrived is ordered before.
+__device__ __forceinline__ void mbarrier_wait_cluster(unsigned long long *bar, int parity)
+{
+    asm volatile("{\n\t.reg .pred done;\nwait:\n\t"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
+                 "@!done bra wait;\n\t}"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
+}
+
+//// mma_m16n8k16_f32_bf16_bf16_f32
+// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
+__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 //// registers_down
 // A whole warpgroup goes on with n registers a thread, fewer than it had.
 template <int n> __device__ __forceinline__ void registers_down()
@@ -98,6 +214,13 @@ __device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
         :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row))
         : "memory");
+}
+
+//// sync_cluster
+// All threads of all CTAs of the cluster meet.
+__device__ __forceinline__ void sync_cluster()
+{
+    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
 //// sync_warpgroup
@@ -122,6 +245,40 @@ __device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, in
                  "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
 }
 
+//// tma_load_3d
+// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
+__device__ __forceinline__ void tma_load_3d(void *smem, const TensorMap *map, int x, int y, int z,
+    unsigned long long *bar)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5}], [%2];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
+                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z) : "memory");
+}
+
+//// tma_load_4d
+// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
+__device__ __forceinline__ void tma_load_4d(void *smem, const TensorMap *map, int x, int y, int z, int u,
+    unsigned long long *bar)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
+                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
+}
+
+//// tma_multicast_2d
+// A box from global memory to one place in the shared memory of each CTA of the cluster whose bit of `peers` is set,
+// started by one thread; its bytes are reported to the mbarrier of each.
+__device__ __forceinline__ void tma_multicast_2d(void *smem, const TensorMap *map, int x, int y,
+    unsigned long long *bar, int peers)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%4, %5}], [%2], %3;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
+                 "r"((unsigned)__cvta_generic_to_shared(bar)), "h"((unsigned short)peers), "r"(x), "r"(y) : "memory");
+}
+
 //// tma_store_2d
 // A box from shared to global memory, started by one thread, whose next commit it belongs to.
 __device__ __forceinline__ void tma_store_2d(const void *smem, const TensorMap *map, int x, int y)
@@ -129,6 +286,25 @@ __device__ __forceinline__ void tma_store_2d(const void *smem, const TensorMap *
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
                  "[%1, {%2, %3}], [%0];"
                  ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y) : "memory");
+}
+
+//// tma_store_3d
+// A box from shared to global memory, started by one thread, whose next commit it belongs to.
+__device__ __forceinline__ void tma_store_3d(const void *smem, const TensorMap *map, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
+                 "[%1, {%2, %3, %4}], [%0];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y), "r"(z) : "memory");
+}
+
+//// tma_store_4d
+// A box from shared to global memory, started by one thread, whose next commit it belongs to.
+__device__ __forceinline__ void tma_store_4d(const void *smem, const TensorMap *map, int x, int y, int z,
+    int u)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
+                 "[%1, {%2, %3, %4, %5}], [%0];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
 }
 
 //// tma_wait
@@ -145,6 +321,35 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 //// wgmma_fence
 // What the warpgroup's threads did with their registers is done before its wgmmas after this.
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+//// wgmma_m64n128k16_f32_bf16_bf16
+// The warpgroup starts C += A B of m64n128k16, C = A B unless it adds; A along K, B along K.
+__device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %66, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "%64, %65, adds, 1, 1, 0, 0;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+                   "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
+                   "+f"(c[31]),
+                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]),
+                   "+f"(c[39]),
+                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]),
+                   "+f"(c[47]),
+                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),
+                   "+f"(c[55]),
+                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+                   "+f"(c[63])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
 
 //// wgmma_m64n256k16_f32_bf16_bf16
 // The warpgroup starts C += A B of m64n256k16, C = A B unless it adds; A along K, B along K.
@@ -193,6 +398,39 @@ __device__ __forceinline__ void wgmma_m64n256k16_f32_bf16_bf16(float *c, unsigne
                    "+f"(c[120]), "+f"(c[121]), "+f"(c[122]), "+f"(c[123]), "+f"(c[124]), "+f"(c[125]), "+f"(c[126]),
                    "+f"(c[127])
                  : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n32k16_f32_f16_f16_bn
+// The warpgroup starts C += A B of m64n32k16, C = A B unless it adds; A along K, B along N.
+__device__ __forceinline__ void wgmma_m64n32k16_f32_f16_f16_bn(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %18, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+                 "%16, %17, adds, 1, 1, 0, 1;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n64k16_f32_bf16_bf16_ar_bn
+// The warpgroup starts C += A B of m64n64k16, C = A B unless it adds; A in registers, B along N.
+__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_ar_bn(float *c, const unsigned *a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %37, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+                 "{%32, %33, %34, %35}, %36, adds, 1, 1, 1;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+                   "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
+                   "+f"(c[31])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds));
 }
 
 //// wgmma_wait
