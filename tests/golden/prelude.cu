@@ -25,6 +25,30 @@ __device__ __forceinline__ void cp_async_16_or_zero(void *smem, const void *gmem
                  ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 16 : 0) : "memory");
 }
 
+//// cp_async_4
+// 4 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
+__device__ __forceinline__ void cp_async_4(void *smem, const void *gmem)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
+}
+
+//// cp_async_4_or_zero
+// 4 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
+__device__ __forceinline__ void cp_async_4_or_zero(void *smem, const void *gmem, bool inside)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 4 : 0) : "memory");
+}
+
+//// cp_async_8_or_zero
+// 8 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
+__device__ __forceinline__ void cp_async_8_or_zero(void *smem, const void *gmem, bool inside)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 8 : 0) : "memory");
+}
+
 //// cp_async_commit
 // This thread's copies since its last commit become one group.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -102,6 +126,19 @@ template <int count, typename T> __device__ __forceinline__ void keep_registers(
     }
 }
 
+//// launch_dependents
+// The kernel after this one may start, as far as it was launched to overlap; it waits for the end of this one.
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;"); }
+
+//// ldmatrix_x2_trans
+// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l /
+// 4.
+__device__ __forceinline__ void ldmatrix_x2_trans(unsigned *words, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+        : "=r"(words[0]), "=r"(words[1]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
+}
+
 //// ldmatrix_x4
 // Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
 __device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
@@ -137,6 +174,16 @@ __device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
                  ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
+}
+
+//// mbarrier_arrive_peer
+// Arrives at the same mbarrier of the CTA of this rank in the cluster. It orders no access of threads over there: what
+// was read before is read by tensor cores or TMA, and what is written after is written by TMA.
+__device__ __forceinline__ void mbarrier_arrive_peer(unsigned long long *bar, int rank)
+{
+    asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(rank) : "memory");
 }
 
 //// mbarrier_arrive_peer_released
@@ -193,6 +240,36 @@ __device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const u
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+//// mma_m16n8k16_f32_f16_f16_f32
+// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
+__device__ __forceinline__ void mma_m16n8k16_f32_f16_f16_f32(float *c, const unsigned *a, const unsigned *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+//// mma_m16n8k32_s32_s8_s8_s32
+// The warp's C += A B; lane l holds its fragments of m16n8k32 as PTX lays them out.
+__device__ __forceinline__ void mma_m16n8k32_s32_s8_s8_s32(int *c, const unsigned *a, const unsigned *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+//// mma_m16n8k8_f64_f64_f64_f64
+// The warp's C += A B; lane l holds its fragments of m16n8k8 as PTX lays them out.
+__device__ __forceinline__ void mma_m16n8k8_f64_f64_f64_f64(double *c, const double *a, const double *b)
+{
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
+                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
+}
+
 //// registers_down
 // A whole warpgroup goes on with n registers a thread, fewer than it had.
 template <int n> __device__ __forceinline__ void registers_down()
@@ -205,6 +282,14 @@ template <int n> __device__ __forceinline__ void registers_down()
 template <int n> __device__ __forceinline__ void registers_up()
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n));
+}
+
+//// stmatrix_x2
+// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
+__device__ __forceinline__ void stmatrix_x2(const unsigned *words, void *row)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%2], {%0, %1};"
+        :: "r"(words[0]), "r"(words[1]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
 }
 
 //// stmatrix_x4
@@ -314,6 +399,10 @@ template <int pending> __device__ __forceinline__ void tma_wait()
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
 
+//// wait_previous
+// Until the kernels launched before have ended; what they wrote is there.
+__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 //// wgmma_commit
 // The wgmmas that this warpgroup has started since its last commit become one group.
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -351,6 +440,90 @@ __device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16(float *c, unsigne
                  : "l"(a), "l"(b), "r"((int)adds));
 }
 
+//// wgmma_m64n128k16_f32_bf16_bf16_bn
+// The warpgroup starts C += A B of m64n128k16, C = A B unless it adds; A along K, B along N.
+__device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16_bn(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %66, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "%64, %65, adds, 1, 1, 0, 1;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+                   "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
+                   "+f"(c[31]),
+                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]),
+                   "+f"(c[39]),
+                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]),
+                   "+f"(c[47]),
+                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),
+                   "+f"(c[55]),
+                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+                   "+f"(c[63])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n128k16_f32_f16_f16_bn
+// The warpgroup starts C += A B of m64n128k16, C = A B unless it adds; A along K, B along N.
+__device__ __forceinline__ void wgmma_m64n128k16_f32_f16_f16_bn(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %66, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+                 "%64, %65, adds, 1, 1, 0, 1;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+                   "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
+                   "+f"(c[31]),
+                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]),
+                   "+f"(c[39]),
+                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]),
+                   "+f"(c[47]),
+                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),
+                   "+f"(c[55]),
+                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+                   "+f"(c[63])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n16k16_f32_bf16_bf16_am
+// The warpgroup starts C += A B of m64n16k16, C = A B unless it adds; A along M, B along K.
+__device__ __forceinline__ void wgmma_m64n16k16_f32_bf16_bf16_am(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %10, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7}, "
+                 "%8, %9, adds, 1, 1, 1, 0;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n16k32_s32_s8_s8
+// The warpgroup starts C += A B of m64n16k32, C = A B unless it adds; A along K, B along K.
+__device__ __forceinline__ void wgmma_m64n16k32_s32_s8_s8(int *c, unsigned long long a, unsigned long long b,
+    bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %10, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.s8 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7}, "
+                 "%8, %9, adds;\n\t}"
+                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
 //// wgmma_m64n256k16_f32_bf16_bf16
 // The warpgroup starts C += A B of m64n256k16, C = A B unless it adds; A along K, B along K.
 __device__ __forceinline__ void wgmma_m64n256k16_f32_bf16_bf16(float *c, unsigned long long a,
@@ -367,6 +540,55 @@ __device__ __forceinline__ void wgmma_m64n256k16_f32_bf16_bf16(float *c, unsigne
                  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
                  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
                  "%128, %129, adds, 1, 1, 0, 0;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+                   "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
+                   "+f"(c[31]),
+                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]),
+                   "+f"(c[39]),
+                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]),
+                   "+f"(c[47]),
+                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]),
+                   "+f"(c[55]),
+                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]),
+                   "+f"(c[63]),
+                   "+f"(c[64]), "+f"(c[65]), "+f"(c[66]), "+f"(c[67]), "+f"(c[68]), "+f"(c[69]), "+f"(c[70]),
+                   "+f"(c[71]),
+                   "+f"(c[72]), "+f"(c[73]), "+f"(c[74]), "+f"(c[75]), "+f"(c[76]), "+f"(c[77]), "+f"(c[78]),
+                   "+f"(c[79]),
+                   "+f"(c[80]), "+f"(c[81]), "+f"(c[82]), "+f"(c[83]), "+f"(c[84]), "+f"(c[85]), "+f"(c[86]),
+                   "+f"(c[87]),
+                   "+f"(c[88]), "+f"(c[89]), "+f"(c[90]), "+f"(c[91]), "+f"(c[92]), "+f"(c[93]), "+f"(c[94]),
+                   "+f"(c[95]),
+                   "+f"(c[96]), "+f"(c[97]), "+f"(c[98]), "+f"(c[99]), "+f"(c[100]), "+f"(c[101]), "+f"(c[102]),
+                   "+f"(c[103]),
+                   "+f"(c[104]), "+f"(c[105]), "+f"(c[106]), "+f"(c[107]), "+f"(c[108]), "+f"(c[109]), "+f"(c[110]),
+                   "+f"(c[111]),
+                   "+f"(c[112]), "+f"(c[113]), "+f"(c[114]), "+f"(c[115]), "+f"(c[116]), "+f"(c[117]), "+f"(c[118]),
+                   "+f"(c[119]),
+                   "+f"(c[120]), "+f"(c[121]), "+f"(c[122]), "+f"(c[123]), "+f"(c[124]), "+f"(c[125]), "+f"(c[126]),
+                   "+f"(c[127])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n256k32_f32_e4m3_e4m3
+// The warpgroup starts C += A B of m64n256k32, C = A B unless it adds; A along K, B along K.
+__device__ __forceinline__ void wgmma_m64n256k32_f32_e4m3_e4m3(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %130, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+                 "%128, %129, adds, 1, 1;\n\t}"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
                    "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
                    "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
@@ -431,6 +653,19 @@ __device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_ar_bn(float *c, co
                    "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
                    "+f"(c[31])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n8k32_f32_e4m3_e4m3
+// The warpgroup starts C += A B of m64n8k32, C = A B unless it adds; A along K, B along K.
+__device__ __forceinline__ void wgmma_m64n8k32_f32_e4m3_e4m3(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %6, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 "
+                 "{%0, %1, %2, %3}, "
+                 "%4, %5, adds, 1, 1;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "l"(a), "l"(b), "r"((int)adds));
 }
 
 //// wgmma_wait
