@@ -18,6 +18,7 @@ from tilegen.index import (
     add,
     bound,
     conjuncts,
+    consequences,
     least,
     maximum,
     mul,
@@ -68,7 +69,8 @@ class Context:
     @property
     def known(self) -> tuple[Index, ...]:
         """What holds wherever the op runs: its own condition, and that the CTA is one of the grid."""
-        return (*self.inside, *conjuncts(self.condition))
+        held = (*self.inside, *conjuncts(self.condition))
+        return tuple(dict.fromkeys(one for c in held for one in consequences(c)))
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""

@@ -45,12 +45,13 @@ def _fold(steps: Sequence[Step], spare: frozenset[str], taken: Counter[str]) -> 
     left = list(steps)
     while left:
         step, rungs = left[0], _count_rungs(left, spare)
-        if not rungs:
-            is_nest = isinstance(step, Repeat | When)
-            folded.append(replace(step, body=_fold(step.body, spare, taken)) if is_nest else step)  # type: ignore[union-attr]
-        else:
+        if isinstance(step, Repeat | When):
+            folded.append(replace(step, body=_fold(step.body, spare, taken)))
+        elif isinstance(step, Shuffle) and rungs:
             folded.append(_join(left[: 2 * rungs]))
-            taken[step.dst.memory.name] += 2 * rungs  # type: ignore[union-attr]
+            taken[step.dst.memory.name] += 2 * rungs
+        else:
+            folded.append(step)
         left = left[2 * rungs or 1 :]
     return tuple(folded)
 
@@ -75,8 +76,10 @@ def _is_rung(shuffle: Shuffle, compute: Compute, spare: frozenset[str]) -> bool:
     own, other, tree = shuffle.src, shuffle.dst, compute.tree
     dtype = own.memory.dtype
     is_plain = shuffle.way == "xor" and shuffle.elems == 1 and dtype in _SHUFFLED and other.memory.name in spare
-    meets = isinstance(tree, Apply) and tree == Apply(tree.function, (Element(0, dtype), Element(1, dtype)), dtype)
-    return is_plain and meets and tree.function in _WORDS and compute.dst == own and compute.srcs == (own, other)
+    if not is_plain or not isinstance(tree, Apply) or tree.function not in _WORDS:
+        return False
+    meets = tree == Apply(tree.function, (Element(0, dtype), Element(1, dtype)), dtype)
+    return meets and compute.dst == own and compute.srcs == (own, other)
 
 
 def name_fold(page: Page, ladder: Ladder) -> tuple[str, LaneFold]:
