@@ -45,7 +45,7 @@ def _fold(steps: Sequence[Step], spare: frozenset[str], taken: Counter[str]) -> 
     left = list(steps)
     while left:
         step, rungs = left[0], _count_rungs(left, spare)
-        if isinstance(step, Repeat | When):
+        if isinstance(step, When) or (isinstance(step, Repeat) and step.unroll):
             folded.append(replace(step, body=_fold(step.body, spare, taken)))
         elif isinstance(step, Shuffle) and rungs:
             folded.append(_join(left[: 2 * rungs]))

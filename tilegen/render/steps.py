@@ -77,8 +77,10 @@ def render_steps(page: Page, steps: Iterable[Step], noted: bool = False) -> str:
     return "\n".join(_render_step(page, step, noted).strip("\n") for step in steps)
 
 
-def _render_step(page: Page, step: Step, noted: bool) -> str:
+def _render_step(page: Page, step: Step | Ladder, noted: bool) -> str:
     """One step through its macro. Raises UnknownStep for a kind of step that has no text."""
+    if isinstance(step, Ladder):
+        return _render_ladder(page, step)
     text = TEXTS.get(type(step))
     if text is None:
         raise UnknownStep("the renderer", step)
@@ -316,7 +318,7 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
     return str(page.steps.call(name, args, " ".join(comment_lines(text))))
 
 
-def _render_ladder(page: Page, step: Ladder, noted: bool) -> str:
+def _render_ladder(page: Page, step: Ladder) -> str:
     """A call of the function that the page has for these lanes."""
     name, fold = name_fold(page, step)
     own = element(step.into)
@@ -345,7 +347,6 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Shuffle: lambda page, step, noted: page.steps.shuffle(
         element(step.dst), element(step.src), step.lanes, step.way, _shuffled_word(step)
     ),
-    Ladder: _render_ladder,
     Sync: _render_sync,
     Fence: lambda page, step, noted: page.steps.fence(_held(page)),
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
