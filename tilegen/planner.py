@@ -36,7 +36,7 @@ from tilegen.plan import (
     names_used,
     when,
 )
-from tilegen.scopes import SCOPES, threads_of
+from tilegen.scopes import SCOPES, inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
     Arriving,
@@ -140,6 +140,7 @@ class _Builder:
     ):  # fmt: skip
         self.spec, self.memories, self.outline, self.part = spec, memories, outline(spec), part
         self.launch = replace(launch_of(spec), threads=part.threads)
+        self.inside = inside_grid(spec.grid, spec.cluster)
         self.places = iter([p for p in self.outline.placed if p.role in ("", part.name)])
         self.place: Placed  # of the statement that is planned
         self.operations: dict[int, Operation] = {}
@@ -269,6 +270,7 @@ class _Builder:
             announced_bytes=self.outline.announced_bytes.get(id(call), 0),
             meant=self.place.meant,
             scratch_bases=self.scratch_bases,
+            inside=self.inside,
         )
 
 

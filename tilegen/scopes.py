@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilegen.index import Index, Var, bound
+from tilegen.index import Index, Var, bound, less
 
 CTA_AXES = ("bx", "by", "bz")
 CLUSTER_AXES = ("cbx", "cby", "cbz")
@@ -89,6 +89,16 @@ def cta_variables(grid: Sequence[Index], cluster: Sequence[int] = (1, 1, 1)) -> 
     reaches = (max(1, min(bound(n) - 1, most)) for n, most in zip(grid, GRID_LIMITS, strict=True))
     sizes = (*reaches, *cluster)
     return {axis: Var(axis, size) for axis, size in zip((*CTA_AXES, *CLUSTER_AXES), sizes, strict=True)}
+
+
+def inside_grid(grid: Sequence[Index], cluster: Sequence[int] = (1, 1, 1)) -> tuple[Index, ...]:
+    """What holds in every CTA: its place along each axis is below an extent that depends on params.
+
+    >>> [str(condition) for condition in inside_grid((Var("M", 1000), 4, 1))]
+    ['bx < M']
+    """
+    axes = cta_variables(grid, cluster)
+    return tuple(less(axes[a], n) for a, n in zip(CTA_AXES, grid, strict=True) if not isinstance(n, int))
 
 
 def thread_variables(threads: int) -> dict[str, Index]:

@@ -10,204 +10,47 @@
 // sk: Swizzle(3, 3, 4) o S[(2, 64, 128):(8192, 128, 1)] [2, 64, 128], shared
 // sv: Swizzle(3, 3, 4) o S[(2, 64, 128):(8192, 128, 1)] [2, 64, 128], shared
 //
-// 1. copy Q[by, bx*128 : +128] -> sq, scope cta
-//    variant: cp_async; 1024 sectors, 256 wavefronts, 64 instructions, 576 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
-//    partition: outer = 16, threads 128, elems 8, order row-major; all orders are this one
+// 1. copy Q[by, bx*128 : +128] -> sq, scope cta, variant cp_async
+// 2. copy K[by, 0 : +64] -> sk[0], scope cta, variant cp_async
+// 3. copy V[by, 0 : +64] -> sv[0], scope cta, variant cp_async
+// 4. fill o, scope warp, variant registers
+// 5. fill l, scope warp, variant registers
+// 6. fill m, scope warp, variant registers
+// 7. copy K[by, (j + 1)*64 : +64] -> sk[(j + 1) % 2], scope cta, variant cp_async
+// 8. copy V[by, (j + 1)*64 : +64] -> sv[(j + 1) % 2], scope cta, variant cp_async
+// 9. copy sq[warpid*32 : +32, i*16 : +16] -> q, scope warp, variant ldstmatrix
+// 10. copy skT[j % 2, i*16 : +16] -> kb, scope warp, variant ldstmatrix
+// (15 more ops)
 //
-// 2. copy K[by, 0 : +64] -> sk[0], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 192 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
-//    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
-//
-// 3. copy V[by, 0 : +64] -> sv[0], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 192 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
-//    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
-//
-// 4. fill o, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
-//
-// 5. fill l, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//
-// 6. fill m, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//
-// 7. copy K[by, (j + 1)*64 : +64] -> sk[(j + 1) % 2], scope cta
-//    variant: cp_async; 32256 sectors, 8064 wavefronts, 2016 instructions, 22176 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
-//    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
-//
-// 8. copy V[by, (j + 1)*64 : +64] -> sv[(j + 1) % 2], scope cta
-//    variant: cp_async; 32256 sectors, 8064 wavefronts, 2016 instructions, 22176 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
-//    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
-//
-// 9. copy sq[warpid*32 : +32, i*16 : +16] -> q, scope warp
-//    variant: ldstmatrix; 16384 wavefronts, 4096 instructions, 45056 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//
-// 10. copy skT[j % 2, i*16 : +16] -> kb, scope warp
-//    variant: ldstmatrix; 32768 wavefronts, 8192 instructions, 147456 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 11. mma q kb s -> s, scope warp
-//    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 8, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (32, 64, 16))
-//
-// 12. elementwise s -> s, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 64; what s gives to one
-//
-// 13. reduce s -> top, scope warp
-//    variant: threads; no cost
-//    order: registers = 64, lanes [1, 2], warps 1; registers and warps ascending, lanes by xor
-//
-// 14. elementwise m top -> top, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 4; what top gives to one
-//
-// 15. elementwise m top -> m, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 4; what m gives to one
-//
-// 16. elementwise s top -> s, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 64; what s gives to one
-//
-// 17. elementwise l m -> l, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 4; what l gives to one
-//
-// 18. elementwise o m -> o, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 128; what o gives to one
-//
-// 19. reduce s l -> l, scope warp
-//    variant: threads; no cost
-//    order: registers = 64, lanes [1, 2], warps 1; registers and warps ascending, lanes by xor
-//
-// 20. copy top -> m, scope warp
-//    variant: reg_reg; no cost
-//    registers_per_thread: 4; both tensors give every thread the same elements
-//
-// 21. cast s -> p, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 64; both tensors give every thread the same elements
-//
-// 22. copy sv[j % 2, i*16 : +16, h*64 : +64] -> vb, scope warp
-//    variant: ldstmatrix; 32768 wavefronts, 8192 instructions, 73728 address operations
-//    matrices: matrices = 4, trans true; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 23. mma p[:, i*16 : +16] vb o[:, h*64 : +64] -> o[:, h*64 : +64], scope warp
-//    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 8, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (32, 64, 16))
-//
-// 24. elementwise o l -> sq[warpid*32 : +32], scope warp
-//    variant: threads; 256 wavefronts, 256 instructions, 4096 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 128; what o gives to one
-//
-// 25. copy sq[warpid*32 : +32] -> O[by, row : +32], scope warp
-//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 704 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 16, threads 32, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// 16 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
-__device__ __forceinline__ void cp_async_16_or_zero(void *smem, const void *gmem, bool inside)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 16 : 0) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-// 2 to the power of x, with a relative error of 2^-22; results below 2^-126 are 0.
-__device__ __forceinline__ float exp2_approx(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
+// prelude: cp_async_16_or_zero cp_async_commit cp_async_wait ldmatrix_x4 mma_m16n8k16_f32_bf16_bf16_f32
+//          exp2_approx float_to_bfloat16 ldmatrix_x4_trans
 
 __device__ __forceinline__ void start_Q_sq(int tx, int bx, int S, const bfloat16_t *Q, bfloat16_t *sq)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 16; ++i_) {
-        cp_async_16_or_zero(&sq[((i_ * 128 + tx) ^ ((i_ & 1) * 8 + (tx >> 4))) * 8], &Q[i_ * 1024], bx * 128
-            + i_ * 8 + (tx >> 4) < S);
+    for (int i2 = 0; i2 < 16; ++i2) {
+        cp_async_16_or_zero(&sq[((i2 * 128 + tx) ^ ((i2 & 1) * 8 + (tx >> 4))) * 8], &Q[i2 * 1024], bx * 128
+            + i2 * 8 + (tx >> 4) < S);
     }
 }
 
 __device__ __forceinline__ void start_K_sk(int tx, int S, const bfloat16_t *K, bfloat16_t *sk)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16_or_zero(&sk[((i_ * 128 + tx) ^ (tx >> 4)) * 8], &K[i_ * 1024], i_ * 8 + (tx >> 4) < S);
+    for (int i2 = 0; i2 < 8; ++i2) {
+        cp_async_16_or_zero(&sk[((i2 * 128 + tx) ^ (tx >> 4)) * 8], &K[i2 * 1024], i2 * 8 + (tx >> 4) < S);
     }
 }
 
 __device__ __forceinline__ void start_V_sv(int tx, int S, const bfloat16_t *V, bfloat16_t *sv)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16_or_zero(&sv[((i_ * 128 + tx) ^ (tx >> 4)) * 8], &V[i_ * 1024], i_ * 8 + (tx >> 4) < S);
+    for (int i2 = 0; i2 < 8; ++i2) {
+        cp_async_16_or_zero(&sv[((i2 * 128 + tx) ^ (tx >> 4)) * 8], &V[i2 * 1024], i2 * 8 + (tx >> 4) < S);
     }
 }
 
@@ -238,18 +81,18 @@ __device__ __forceinline__ void fill_m(float (&m)[4])
 __device__ __forceinline__ void start_K_sk_2(int tx, int S, int j, const bfloat16_t *K, bfloat16_t *sk)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16_or_zero(&sk[((((j + 1) & 1) * 1024 + i_ * 128 + tx) ^ (tx >> 4)) * 8],
-            &K[(i_ * 8 + 64) * 128], j * 64 + i_ * 8 + (tx >> 4) + 64 < S);
+    for (int i2 = 0; i2 < 8; ++i2) {
+        cp_async_16_or_zero(&sk[((((j + 1) & 1) * 1024 + i2 * 128 + tx) ^ (tx >> 4)) * 8],
+            &K[(i2 * 8 + 64) * 128], j * 64 + i2 * 8 + (tx >> 4) + 64 < S);
     }
 }
 
 __device__ __forceinline__ void start_V_sv_2(int tx, int S, int j, const bfloat16_t *V, bfloat16_t *sv)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16_or_zero(&sv[((((j + 1) & 1) * 1024 + i_ * 128 + tx) ^ (tx >> 4)) * 8],
-            &V[(i_ * 8 + 64) * 128], j * 64 + i_ * 8 + (tx >> 4) + 64 < S);
+    for (int i2 = 0; i2 < 8; ++i2) {
+        cp_async_16_or_zero(&sv[((((j + 1) & 1) * 1024 + i2 * 128 + tx) ^ (tx >> 4)) * 8],
+            &V[(i2 * 8 + 64) * 128], j * 64 + i2 * 8 + (tx >> 4) + 64 < S);
     }
 }
 
@@ -306,10 +149,19 @@ __device__ __forceinline__ void elementwise_s(int laneid, int S, int j, float (&
     }
 }
 
+// Lanes 1 and 2 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float quad_max(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 2; lanes *= 2) {
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    }
+    return x;
+}
+
 __device__ __forceinline__ void max_s_top(float (&top)[4], const float (&s)[64])
 {
     __align__(16) float acc[4];
-    float other[1];
     #pragma unroll
     for (int e = 0; e < 4; ++e) {
         acc[e] = __uint_as_float(0xff800000u);  // -inf
@@ -320,10 +172,7 @@ __device__ __forceinline__ void max_s_top(float (&top)[4], const float (&s)[64])
     }
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 1);
-        acc[f] = fmaxf(acc[f], other[0]);
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 2);
-        acc[f] = fmaxf(acc[f], other[0]);
+        acc[f] = quad_max(acc[f]);
     }
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
@@ -371,10 +220,19 @@ __device__ __forceinline__ void elementwise_m_o(float (&o)[128], const float (&m
     }
 }
 
+// Lanes 1 and 2 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float quad_sum(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 2; lanes *= 2) {
+        x = x + __shfl_xor_sync(0xffffffffu, x, lanes);
+    }
+    return x;
+}
+
 __device__ __forceinline__ void sum_s_l(float (&l)[4], const float (&s)[64])
 {
     __align__(16) float acc[4];
-    float other[1];
     #pragma unroll
     for (int e = 0; e < 4; ++e) {
         acc[e] = 0.0f;
@@ -385,10 +243,7 @@ __device__ __forceinline__ void sum_s_l(float (&l)[4], const float (&s)[64])
     }
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 1);
-        acc[f] = acc[f] + other[0];
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 2);
-        acc[f] = acc[f] + other[0];
+        acc[f] = quad_sum(acc[f]);
     }
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
@@ -437,15 +292,15 @@ __device__ __forceinline__ void mma_p_vb_o(int h, int i, float (&o)[128], const 
 __device__ __forceinline__ void elementwise_o_l_sq(int laneid, bfloat16_t *sq, const float (&o)[128],
     const float (&l)[4])
 {
-    __align__(16) bfloat16_t sq_own[128];
+    __align__(16) bfloat16_t sq_vals[128];
     #pragma unroll
     for (int f = 0; f < 128; ++f) {
-        sq_own[f] = float_to_bfloat16(o[f] / l[(f >> 1) & 3]);
+        sq_vals[f] = float_to_bfloat16(o[f] / l[(f >> 1) & 3]);
     }
     #pragma unroll
     for (int f = 0; f < 64; ++f) {
         *(unsigned *)&sq[(f & 3) * 1024 + (laneid >> 2) * 128 + ((f >> 2) ^ ((f & 1) * 8 + (laneid >> 2))) * 8
-            + (laneid & 3) * 2] = *(const unsigned *)&sq_own[f * 2];
+            + (laneid & 3) * 2] = *(const unsigned *)&sq_vals[f * 2];
     }
 }
 
@@ -453,10 +308,10 @@ __device__ __forceinline__ void copy_sq_O(int warpid, int laneid, int S, int row
     bfloat16_t *O)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 16; ++i_) {
-        if (i_ * 2 + row + (laneid >> 4) < S) {
-            *(uint4 *)&O[i_ * 256] =
-                *(const uint4 *)&sq[((warpid * 512 + i_ * 32 + laneid) ^ ((i_ & 7) * 2 + (laneid >> 4))) * 8];
+    for (int i2 = 0; i2 < 16; ++i2) {
+        if (i2 * 2 + row + (laneid >> 4) < S) {
+            *(uint4 *)&O[i2 * 256] =
+                *(const uint4 *)&sq[((warpid * 512 + i2 * 32 + laneid) ^ ((i2 & 7) * 2 + (laneid >> 4))) * 8];
         }
     }
 }
@@ -467,8 +322,10 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 98304 bytes
     bfloat16_t *const sq = (bfloat16_t *)(smem + 0);  // Swizzle(3, 4, 4) o S[(128, 128):(128, 1)] [128, 128]
-    bfloat16_t *const sk = (bfloat16_t *)(smem + 32768);  // Swizzle(3, 3, 4) o S[(2, 64, 128):(8192, 128, 1)] [2, 64, 128]
-    bfloat16_t *const sv = (bfloat16_t *)(smem + 65536);  // Swizzle(3, 3, 4) o S[(2, 64, 128):(8192, 128, 1)] [2, 64, 128]
+    // Swizzle(3, 3, 4) o S[(2, 64, 128):(8192, 128, 1)] [2, 64, 128]
+    bfloat16_t *const sk = (bfloat16_t *)(smem + 32768);
+    // Swizzle(3, 3, 4) o S[(2, 64, 128):(8192, 128, 1)] [2, 64, 128]
+    bfloat16_t *const sv = (bfloat16_t *)(smem + 65536);
     const int tx = threadIdx.x;
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
@@ -486,7 +343,8 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
 
     const int row = bx * 128 + warpid * 32;
     const int blocks = (S + 63) >> 6;
-    start_Q_sq(tx, bx, S, &Q[(size_t)by * S * 128 + (bx * 128 + (tx >> 4)) * 128 + (tx & 15) * 8], sq);  // copy Q[by, bx*128 : +128] -> sq
+    // copy Q[by, bx*128 : +128] -> sq
+    start_Q_sq(tx, bx, S, &Q[(size_t)by * S * 128 + (bx * 128 + (tx >> 4)) * 128 + (tx & 15) * 8], sq);
     start_K_sk(tx, S, &K[(size_t)by * S * 128 + (tx >> 4) * 128 + (tx & 15) * 8], sk);  // copy K[by, 0 : +64] -> sk[0]
     start_V_sv(tx, S, &V[(size_t)by * S * 128 + (tx >> 4) * 128 + (tx & 15) * 8], sv);  // copy V[by, 0 : +64] -> sv[0]
     cp_async_commit();
@@ -498,10 +356,12 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
         cp_async_wait<0>();
         __syncthreads();
         if (j + 1 < blocks) {
-            start_K_sk_2(tx, S, j, &K[(size_t)by * S * 128 + (j * 64 + (tx >> 4)) * 128 + (tx & 15) * 8], sk);  // copy K[by, (j + 1)*64 : +64] -> sk[(j + 1) % 2]
+            // copy K[by, (j + 1)*64 : +64] -> sk[(j + 1) % 2]
+            start_K_sk_2(tx, S, j, &K[(size_t)by * S * 128 + (j * 64 + (tx >> 4)) * 128 + (tx & 15) * 8], sk);
         }
         if (j + 1 < blocks) {
-            start_V_sv_2(tx, S, j, &V[(size_t)by * S * 128 + (j * 64 + (tx >> 4)) * 128 + (tx & 15) * 8], sv);  // copy V[by, (j + 1)*64 : +64] -> sv[(j + 1) % 2]
+            // copy V[by, (j + 1)*64 : +64] -> sv[(j + 1) % 2]
+            start_V_sv_2(tx, S, j, &V[(size_t)by * S * 128 + (j * 64 + (tx >> 4)) * 128 + (tx & 15) * 8], sv);
         }
         cp_async_commit();
         #pragma unroll
@@ -526,7 +386,8 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
         for (int i = 0; i < 4; ++i) {
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                copy_sv_vb(laneid, vb, &sv[(j & 1) * 8192 + i * 2048 + h * 64]);  // copy sv[j % 2, i*16 : +16, h*64 : +64] -> vb
+                // copy sv[j % 2, i*16 : +16, h*64 : +64] -> vb
+                copy_sv_vb(laneid, vb, &sv[(j & 1) * 8192 + i * 2048 + h * 64]);
                 mma_p_vb_o(h, i, o, p, vb);  // mma p[:, i*16 : +16] vb o[:, h*64 : +64] -> o[:, h*64 : +64]
             }
         }
@@ -534,6 +395,7 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
     __syncwarp();
     elementwise_o_l_sq(laneid, &sq[warpid * 4096], o, l);  // elementwise o l -> sq[warpid*32 : +32]
     __syncwarp();
+    // copy sq[warpid*32 : +32] -> O[by, row : +32]
     copy_sq_O(warpid, laneid, S, row, sq,
-        &O[(size_t)by * S * 128 + (row + (laneid >> 4)) * 128 + (laneid & 15) * 8]);  // copy sq[warpid*32 : +32] -> O[by, row : +32]
+        &O[(size_t)by * S * 128 + (row + (laneid >> 4)) * 128 + (laneid & 15) * 8]);
 }

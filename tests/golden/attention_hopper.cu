@@ -9,316 +9,29 @@
 // sk: Swizzle(3, 3, 3) o S[(2, 128, 64):(8192, 64, 1)] [2, 128, 64], shared
 // sv: Swizzle(3, 3, 3) o S[(2, 128, 64):(8192, 64, 1)] [2, 128, 64], shared
 //
-// 1. copy Q[by, bx*128 : +128] -> sq, scope role
-//    variant: tma; 512 sectors, 128 wavefronts, 1 instruction
-//    tma_box: box = [1, 128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
+// 1. copy Q[by, bx*128 : +128] -> sq, scope role, variant tma
+// 2. copy K[by, j*128 : +128] -> sk[j % 2], scope role, variant tma
+// 3. copy V[by, j*128 : +128] -> sv[j % 2], scope role, variant tma
+// 4. copy K[by, j*128 : +128] -> sk[j % 2], scope role, variant tma
+// 5. copy V[by, j*128 : +128] -> sv[j % 2], scope role, variant tma
+// 6. fill o, scope warpgroup, variant registers
+// 7. fill l, scope warpgroup, variant registers
+// 8. fill m, scope warpgroup, variant registers
+// 9. mma sq[wgid*64 : +64] skT[j % 2] s -> s, scope warpgroup, variant wgmma
+// 10. elementwise s -> s, scope warpgroup, variant threads
+// 11. reduce s -> top, scope warpgroup, variant threads
+// (24 more ops)
 //
-// 2. copy K[by, j*128 : +128] -> sk[j % 2], scope role
-//    variant: tma; 512 sectors, 128 wavefronts, 1 instruction
-//    tma_box: box = [1, 128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 3. copy V[by, j*128 : +128] -> sv[j % 2], scope role
-//    variant: tma; 512 sectors, 128 wavefronts, 1 instruction
-//    tma_box: box = [1, 128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 4. copy K[by, j*128 : +128] -> sk[j % 2], scope role
-//    variant: tma; 1024 sectors, 256 wavefronts, 2 instructions
-//    tma_box: box = [1, 128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 5. copy V[by, j*128 : +128] -> sv[j % 2], scope role
-//    variant: tma; 1024 sectors, 256 wavefronts, 2 instructions
-//    tma_box: box = [1, 128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 6. fill o, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 7. fill l, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 2; the elements that the register layout gives to one thread
-//
-// 8. fill m, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 2; the elements that the register layout gives to one thread
-//
-// 9. mma sq[wgid*64 : +64] skT[j % 2] s -> s, scope warpgroup
-//    variant: wgmma; 384 wavefronts, 16 instructions
-//    atom: wgmma.m64n128k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: a = K-major 128B, b K-major 128B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 10. elementwise s -> s, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 64; what s gives to one
-//
-// 11. reduce s -> top, scope warpgroup
-//    variant: threads; no cost
-//    order: registers = 64, lanes [1, 2], warps 1; registers and warps ascending, lanes by xor
-//
-// 12. elementwise m top -> top, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 2; what top gives to one
-//
-// 13. elementwise m top -> m, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 2; what m gives to one
-//
-// 14. elementwise s top -> s, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 64; what s gives to one
-//
-// 15. elementwise l m -> l, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 2; what l gives to one
-//
-// 16. reduce s l -> l, scope warpgroup
-//    variant: threads; no cost
-//    order: registers = 64, lanes [1, 2], warps 1; registers and warps ascending, lanes by xor
-//
-// 17. cast s -> p, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 64; both tensors give every thread the same elements
-//
-// 18. copy top -> m, scope warpgroup
-//    variant: reg_reg; no cost
-//    registers_per_thread: 2; both tensors give every thread the same elements
-//
-// 19. mma sq[wgid*64 : +64] skT[j % 2] s -> s, scope warpgroup
-//    variant: wgmma; 768 wavefronts, 32 instructions
-//    atom: wgmma.m64n128k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: a = K-major 128B, b K-major 128B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 20. mma p sv[(j - 1) % 2] o -> o, scope warpgroup
-//    variant: wgmma; 512 wavefronts, 32 instructions
-//    atom: wgmma.m64n64k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: b = N-major 128B; compared with what the hardware reads
-//    products: per_run = 8; of the open group
-//
-// 21. elementwise s -> s, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 64; what s gives to one
-//
-// 22. reduce s -> top, scope warpgroup
-//    variant: threads; no cost
-//    order: registers = 64, lanes [1, 2], warps 1; registers and warps ascending, lanes by xor
-//
-// 23. elementwise m top -> top, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 2; what top gives to one
-//
-// 24. elementwise m top -> m, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 2; what m gives to one
-//
-// 25. elementwise s top -> s, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 64; what s gives to one
-//
-// 26. elementwise l m -> l, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 2; what l gives to one
-//
-// 27. reduce s l -> l, scope warpgroup
-//    variant: threads; no cost
-//    order: registers = 64, lanes [1, 2], warps 1; registers and warps ascending, lanes by xor
-//
-// 28. elementwise o m -> o, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 32; what o gives to one
-//
-// 29. cast s -> p, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 64; both tensors give every thread the same elements
-//
-// 30. copy top -> m, scope warpgroup
-//    variant: reg_reg; no cost
-//    registers_per_thread: 2; both tensors give every thread the same elements
-//
-// 31. mma p sv[(blocks - 1) % 2] o -> o, scope warpgroup
-//    variant: wgmma; 256 wavefronts, 16 instructions
-//    atom: wgmma.m64n64k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: b = N-major 128B; compared with what the hardware reads
-//    products: per_run = 8; a warpgroup's, in one group
-//
-// 32. elementwise l -> l, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 2; what l gives to one
-//
-// 33. elementwise o l -> h, scope warpgroup
-//    variant: threads; no cost
-//    elements_per_thread: 32; what h gives to one
-//
-// 34. copy h -> sq[wgid*64 : +64], scope warpgroup
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 352 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 35. copy sq[wgid*64 : +64] -> O[by, row : +64], scope warpgroup
-//    variant: tma; 512 sectors, 128 wavefronts, 2 instructions
-//    tma_box: box = [1, 64, 64], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// A whole warpgroup goes on with n registers a thread, fewer than it had.
-template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_3d(void *smem, const TensorMap *map, int x, int y, int z,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// A whole warpgroup goes on with n registers a thread: it waits until others have given them.
-template <int n> __device__ __forceinline__ void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// The compiler leaves what is done with these registers on the side of this place where it stands.
-__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
-template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
-{
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-        keep_register(x[k]);
-    }
-}
-
-// What the warpgroup's threads did with their registers is done before its wgmmas after this.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The warpgroup starts C += A B of m64n128k16, C = A B unless it adds; A along K, B along K.
-__device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16(float *c, unsigned long long a,
-    unsigned long long b, bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %66, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "%64, %65, adds, 1, 1, 0, 0;\n\t}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
-                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
-                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
-                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
-                 : "l"(a), "l"(b), "r"((int)adds));
-}
-
-// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
-template <int leading, int stride, int swizzle>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
-{
-    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
-}
-
-// The wgmmas that this warpgroup has started since its last commit become one group.
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Until at most `pending` of this warpgroup's groups are in flight.
-template <int pending> __device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-// 2 to the power of x, with a relative error of 2^-22; results below 2^-126 are 0.
-__device__ __forceinline__ float exp2_approx(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// The warpgroup starts C += A B of m64n64k16, C = A B unless it adds; A in registers, B along N.
-__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16_ar_bn(float *c, const unsigned *a,
-    unsigned long long b, bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %37, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-                 "{%32, %33, %34, %35}, %36, adds, 1, 1, 1;\n\t}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"((int)adds));
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
-__device__ __forceinline__ void sync_warpgroup(int wgid) { asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory"); }
-
-// A box from shared to global memory, started by one thread, whose next commit it belongs to.
-__device__ __forceinline__ void tma_store_3d(const void *smem, const TensorMap *map, int x, int y, int z)
-{
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
-                 "[%1, {%2, %3, %4}], [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
-// The stores that this thread has started since its last commit become one group.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups still read shared memory.
-template <int pending> __device__ __forceinline__ void tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
+// prelude: registers_down mbarrier_expect tma_load_3d mbarrier_wait registers_up keep_registers wgmma_fence
+//          wgmma_m64n128k16_f32_bf16_bf16 matrix_descriptor wgmma_commit wgmma_wait mbarrier_arrive exp2_approx
+//          float_to_bfloat16 wgmma_m64n64k16_f32_bf16_bf16_ar_bn stmatrix_x4 fence_async sync_warpgroup
+//          tma_store_3d tma_commit tma_wait mbarrier_init
 
 __device__ __forceinline__ void load_Q_sq(int tx, int bx, int by, unsigned long long *fq,
     const TensorMap &Q_map_1x128x64_128B, bfloat16_t *sq)
@@ -409,10 +122,19 @@ __device__ __forceinline__ void elementwise_s(int laneid, int S, int j, float (&
     }
 }
 
+// Lanes 1 and 2 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float quad_max(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 2; lanes *= 2) {
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    }
+    return x;
+}
+
 __device__ __forceinline__ void max_s_top(float (&top)[2], const float (&s)[64])
 {
     __align__(8) float acc[2];
-    float other[1];
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
         acc[e] = __uint_as_float(0xff800000u);  // -inf
@@ -423,10 +145,7 @@ __device__ __forceinline__ void max_s_top(float (&top)[2], const float (&s)[64])
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 1);
-        acc[f] = fmaxf(acc[f], other[0]);
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 2);
-        acc[f] = fmaxf(acc[f], other[0]);
+        acc[f] = quad_max(acc[f]);
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
@@ -466,10 +185,19 @@ __device__ __forceinline__ void elementwise_m_l(float (&l)[2], const float (&m)[
     }
 }
 
+// Lanes 1 and 2 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float quad_sum(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 2; lanes *= 2) {
+        x = x + __shfl_xor_sync(0xffffffffu, x, lanes);
+    }
+    return x;
+}
+
 __device__ __forceinline__ void sum_s_l(float (&l)[2], const float (&s)[64])
 {
     __align__(8) float acc[2];
-    float other[1];
     #pragma unroll
     for (int e = 0; e < 2; ++e) {
         acc[e] = 0.0f;
@@ -480,10 +208,7 @@ __device__ __forceinline__ void sum_s_l(float (&l)[2], const float (&s)[64])
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 1);
-        acc[f] = acc[f] + other[0];
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 2);
-        acc[f] = acc[f] + other[0];
+        acc[f] = quad_sum(acc[f]);
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
@@ -590,8 +315,10 @@ attention_hopper(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict_
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 81992 bytes
     bfloat16_t *const sq = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(128, 64):(64, 1)] [128, 64]
-    bfloat16_t *const sk = (bfloat16_t *)(smem + 16384);  // Swizzle(3, 3, 3) o S[(2, 128, 64):(8192, 64, 1)] [2, 128, 64]
-    bfloat16_t *const sv = (bfloat16_t *)(smem + 49152);  // Swizzle(3, 3, 3) o S[(2, 128, 64):(8192, 64, 1)] [2, 128, 64]
+    // Swizzle(3, 3, 3) o S[(2, 128, 64):(8192, 64, 1)] [2, 128, 64]
+    bfloat16_t *const sk = (bfloat16_t *)(smem + 16384);
+    // Swizzle(3, 3, 3) o S[(2, 128, 64):(8192, 64, 1)] [2, 128, 64]
+    bfloat16_t *const sv = (bfloat16_t *)(smem + 49152);
     unsigned long long *const fq = (unsigned long long *)(smem + 81920);  // mbarriers
     unsigned long long *const fk = (unsigned long long *)(smem + 81928);  // mbarriers
     unsigned long long *const fv = (unsigned long long *)(smem + 81944);  // mbarriers
@@ -630,9 +357,11 @@ attention_hopper(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict_
         for (int j_trip = 0; j_trip < blocks - 1; ++j_trip) {
             const int j = j_trip + 1;
             mbarrier_wait(&ek[j & 1], ((j >> 1) + 1) & 1);
-            load_K_sk_2(tx, by, j, fk, K_map_1x128x64_128B, &sk[(j & 1) * 8192]);  // copy K[by, j*128 : +128] -> sk[j % 2]
+            // copy K[by, j*128 : +128] -> sk[j % 2]
+            load_K_sk_2(tx, by, j, fk, K_map_1x128x64_128B, &sk[(j & 1) * 8192]);
             mbarrier_wait(&ev[j & 1], ((j >> 1) + 1) & 1);
-            load_V_sv_2(tx, by, j, fv, V_map_1x128x64_128B, &sv[(j & 1) * 8192]);  // copy V[by, j*128 : +128] -> sv[j % 2]
+            // copy V[by, j*128 : +128] -> sv[j % 2]
+            load_V_sv_2(tx, by, j, fv, V_map_1x128x64_128B, &sv[(j & 1) * 8192]);
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
         registers_down<24>();
@@ -725,7 +454,8 @@ attention_hopper(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict_
         copy_h_sq(laneid, wid_in_wg, h, &sq[wgid * 4096]);  // copy h -> sq[wgid*64 : +64]
         fence_async();
         sync_warpgroup(wgid + 1);
-        store_sq_O(tid_in_wg, by, row, O_map_1x64x64_128B, &sq[wgid * 4096]);  // copy sq[wgid*64 : +64] -> O[by, row : +64]
+        // copy sq[wgid*64 : +64] -> O[by, row : +64]
+        store_sq_O(tid_in_wg, by, row, O_map_1x64x64_128B, &sq[wgid * 4096]);
         tma_wait<0>();
     }
 }

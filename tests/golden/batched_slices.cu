@@ -4,25 +4,15 @@
 // Out: S[(batch,chunks,4,4,32):(chunks*512,512,128,1,4)] [64, 6, 4, 4, 32]
 // B: S[(4,4,32):(128,1,4)] [4, 4, 32], shared
 //
-// 1. copy In[bx, c + h, warpid] -> A[warpid], scope warp
-//    variant: gmem_smem; 384 sectors, 96 wavefronts, 48 instructions, 48 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 32, elems 4, order row-major; all orders are this one
+// 1. copy In[bx, c + h, warpid] -> A[warpid], scope warp, variant gmem_smem
+// 2. permute_layout A[warpid] -> B[warpid], scope warp, variant warp_vector
+// 3. copy B[warpid] -> Out[bx, c + h, warpid], scope warp, variant gmem_smem
 //
-// 2. permute_layout A[warpid] -> B[warpid], scope warp
-//    variant: warp_vector; 192 wavefronts, 120 instructions, 216 address operations
-//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); 2 of 5 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
-//    registers_per_lane: 4; 128 elements / 32 lanes
-//
-// 3. copy B[warpid] -> Out[bx, c + h, warpid], scope warp
-//    variant: gmem_smem; 384 sectors, 96 wavefronts, 48 instructions, 48 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 32, elems 4, order B's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_A(int laneid, const float *In, float *A)
 {
-    *(uint4 *)&A[laneid * 4] = *(const uint4 *)&In[laneid * 4];
+    *(float4 *)&A[laneid * 4] = *(const float4 *)&In[laneid * 4];
 }
 
 // One warp: read through the source layout, meet, write through the destination layout.
@@ -34,13 +24,13 @@ __device__ __forceinline__ void permute_A_B(int laneid, const float *A, float *B
         regs[d] = A[d * 32 + laneid];
     }
     __syncwarp();
-    *(uint4 *)&B[laneid * 4] = *(const uint4 *)&regs[0];
+    *(float4 *)&B[laneid * 4] = *(const float4 *)&regs[0];
     __syncwarp();
 }
 
 __device__ __forceinline__ void copy_B_Out(int laneid, const float *B, float *Out)
 {
-    *(uint4 *)&Out[laneid * 4] = *(const uint4 *)&B[laneid * 4];
+    *(float4 *)&Out[laneid * 4] = *(const float4 *)&B[laneid * 4];
 }
 
 extern "C" __global__ void __launch_bounds__(128)
@@ -56,10 +46,12 @@ batched_slices(const float *__restrict__ In, float *__restrict__ Out)
     for (int c_trip = 0; c_trip < 3; ++c_trip) {
         const int c = c_trip * 2;
         for (int h = 0; h < 2; ++h) {
-            copy_In_A(laneid, &In[bx * 3072 + (c + h) * 512 + warpid * 128], &A[warpid * 128]);  // copy In[bx, c + h, warpid] -> A[warpid]
+            // copy In[bx, c + h, warpid] -> A[warpid]
+            copy_In_A(laneid, &In[bx * 3072 + (c + h) * 512 + warpid * 128], &A[warpid * 128]);
             __syncwarp();
             permute_A_B(laneid, &A[warpid * 128], &B[warpid * 128]);  // permute_layout A[warpid] -> B[warpid]
-            copy_B_Out(laneid, &B[warpid * 128], &Out[bx * 3072 + (c + h) * 512 + warpid * 128]);  // copy B[warpid] -> Out[bx, c + h, warpid]
+            // copy B[warpid] -> Out[bx, c + h, warpid]
+            copy_B_Out(laneid, &B[warpid * 128], &Out[bx * 3072 + (c + h) * 512 + warpid * 128]);
         }
     }
 }

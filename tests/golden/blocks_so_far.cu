@@ -4,41 +4,14 @@
 // Y: row [S, 32]
 // All: row [(S + 63) >> 6, S, 32]
 //
-// 1. copy X[0 : +32] -> stages[0], scope cta
-//    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 32 address operations
-//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 32
-//    partition: outer = 4, threads 64, elems 4, order row-major; the cheapest of 2 orders
+// 1. copy X[0 : +32] -> stages[0], scope cta, variant cp_async
+// 2. copy X[(j + 1)*32 : +32] -> stages[(j + 1) % 2], scope cta, variant cp_async
+// 3. copy stages[stage, warpid*16 : +16] -> All[bx, row : +16], scope warp, variant gmem_smem
+// 4. copy stages[stage, warpid*16 : +16] -> Y[row : +16], scope warp, variant gmem_smem
 //
-// 2. copy X[(j + 1)*32 : +32] -> stages[(j + 1) % 2], scope cta
-//    variant: cp_async; 1664 sectors, 416 wavefronts, 104 instructions, 520 address operations
-//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 32
-//    partition: outer = 4, threads 64, elems 4, order row-major; the cheapest of 2 orders
-//
-// 3. copy stages[stage, warpid*16 : +16] -> All[bx, row : +16], scope warp
-//    variant: gmem_smem; 1792 sectors, 448 wavefronts, 224 instructions, 448 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 32
-//    partition: outer = 4, threads 32, elems 4, order row-major; all orders are this one
-//
-// 4. copy stages[stage, warpid*16 : +16] -> Y[row : +16], scope warp
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 32
-//    partition: outer = 4, threads 32, elems 4, order row-major; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
-// 16 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
-__device__ __forceinline__ void cp_async_16_or_zero(void *smem, const void *gmem, bool inside)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 16 : 0) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_16_or_zero cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void start_X_stages(int tx, int S, const float *X, float *stages)
 {
@@ -57,13 +30,12 @@ __device__ __forceinline__ void start_X_stages_2(int tx, int S, int j, const flo
     }
 }
 
-__device__ __forceinline__ void copy_stages_All(int laneid, int bx, int S, int row, const float *stages,
-    float *All)
+__device__ __forceinline__ void copy_stages_All(int laneid, int S, int row, const float *stages, float *All)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (bx < (S + 63) >> 6 && i * 4 + row + (laneid >> 3) < S) {
-            *(uint4 *)&All[i * 128] = *(const uint4 *)&stages[i * 128 + laneid * 4];
+        if (i * 4 + row + (laneid >> 3) < S) {
+            *(float4 *)&All[i * 128] = *(const float4 *)&stages[i * 128 + laneid * 4];
         }
     }
 }
@@ -73,7 +45,7 @@ __device__ __forceinline__ void copy_stages_Y(int laneid, int S, int row, const 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (i * 4 + row + (laneid >> 3) < S) {
-            *(uint4 *)&Y[i * 128] = *(const uint4 *)&stages[i * 128 + laneid * 4];
+            *(float4 *)&Y[i * 128] = *(const float4 *)&stages[i * 128 + laneid * 4];
         }
     }
 }
@@ -102,11 +74,13 @@ blocks_so_far(const float *__restrict__ X, float *__restrict__ Y, float *__restr
         cp_async_commit();
         const int row = j * 32 + warpid * 16;
         const int stage = j & 1;
-        copy_stages_All(laneid, bx, S, row, &stages[stage * 1024 + warpid * 512],
-            &All[bx * S * 32 + (row + (laneid >> 3)) * 32 + (laneid & 7) * 4]);  // copy stages[stage, warpid*16 : +16] -> All[bx, row : +16]
+        // copy stages[stage, warpid*16 : +16] -> All[bx, row : +16]
+        copy_stages_All(laneid, S, row, &stages[stage * 1024 + warpid * 512],
+            &All[bx * S * 32 + (row + (laneid >> 3)) * 32 + (laneid & 7) * 4]);
         if (first < j + 1) {
+            // copy stages[stage, warpid*16 : +16] -> Y[row : +16]
             copy_stages_Y(laneid, S, row, &stages[stage * 1024 + warpid * 512],
-                &Y[(row + (laneid >> 3)) * 32 + (laneid & 7) * 4]);  // copy stages[stage, warpid*16 : +16] -> Y[row : +16]
+                &Y[(row + (laneid >> 3)) * 32 + (laneid & 7) * 4]);
         }
     }
 }

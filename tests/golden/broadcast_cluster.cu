@@ -5,79 +5,15 @@
 // X: row [M, 144]
 // Y: row [6, M, 144]
 //
-// 1. copy X[by*64 : +64, k*32 : +32] -> tile[k % 2], scope role
-//    variant: tma; 640 sectors, 160 wavefronts, 5 instructions
-//    tma_box: box = [32, 32], count 1, bytes 4096, swizzle none; the innermost part of each dimension
+// 1. copy X[by*64 : +64, k*32 : +32] -> tile[k % 2], scope role, variant tma
+// 2. copy tile[k % 2] -> Y[bx, by*64 : +64, k*32 : +32], scope role, variant gmem_smem
 //
-// 2. copy tile[k % 2] -> Y[bx, by*64 : +64, k*32 : +32], scope role
-//    variant: gmem_smem; 1152 sectors, 320 wavefronts, 160 instructions, 320 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 32
-//    partition: outer = 4, threads 128, elems 4, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// Until the phase of this parity has completed; what CTAs of the cluster did before they arrived is ordered before.
-__device__ __forceinline__ void mbarrier_wait_cluster(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n\t"
-                 "@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global memory to one place in the shared memory of each CTA of the cluster whose bit of `peers` is set,
-// started by one thread; its bytes are reported to the mbarrier of each.
-__device__ __forceinline__ void tma_multicast_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar, int peers)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "h"((unsigned short)peers), "r"(x), "r"(y) : "memory");
-}
-
-// All threads of all CTAs of the cluster meet.
-__device__ __forceinline__ void sync_cluster()
-{
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-}
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives at the same mbarrier of the CTA of this rank in the cluster; what was done before is ordered for who waits there.
-__device__ __forceinline__ void mbarrier_arrive_peer_released(unsigned long long *bar, int rank)
-{
-    asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
-                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(rank) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// The mbarriers that this thread has made are seen by the CTAs of the cluster after they have met.
-__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-__device__ __forceinline__ int cluster_ctaid_x()
-{
-    int id;
-    asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(id));
-    return id;
-}
+// prelude: mbarrier_wait_cluster mbarrier_expect tma_multicast_2d sync_cluster mbarrier_wait
+//          mbarrier_arrive_peer_released mbarrier_init fence_mbarrier_init cluster_ctaid_x
 
 __device__ __forceinline__ void load_X_tile(int tx, int by, int cbx, int k, unsigned long long *full,
     const TensorMap &X_map_32x32, float *tile)
@@ -93,7 +29,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int by, int M, int k, const 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (by * 64 + i * 16 + (tx >> 3) < M && k * 32 + (tx & 7) * 4 < 144) {
-            *(uint4 *)&Y[i * 2304] = *(const uint4 *)&tile[i * 512 + tx * 4];
+            *(float4 *)&Y[i * 2304] = *(const float4 *)&tile[i * 512 + tx * 4];
         }
     }
 }
@@ -123,7 +59,8 @@ broadcast_cluster(const float *__restrict__ X, float *__restrict__ Y, int M,
         #pragma unroll 1
         for (int k = 0; k < 5; ++k) {
             mbarrier_wait_cluster(&free[k & 1], ((k >> 1) + 1) & 1);
-            load_X_tile(tx, by, cbx, k, full, X_map_32x32, &tile[(k & 1) * 2048 + cbx * 1024]);  // copy X[by*64 : +64, k*32 : +32] -> tile[k % 2]
+            // copy X[by*64 : +64, k*32 : +32] -> tile[k % 2]
+            load_X_tile(tx, by, cbx, k, full, X_map_32x32, &tile[(k & 1) * 2048 + cbx * 1024]);
         }
         sync_cluster();
     } else if (threadIdx.x < 128) {  // idle: 96 threads
@@ -134,8 +71,9 @@ broadcast_cluster(const float *__restrict__ X, float *__restrict__ Y, int M,
         #pragma unroll 1
         for (int k = 0; k < 5; ++k) {
             mbarrier_wait(&full[k & 1], (k >> 1) & 1);
+            // copy tile[k % 2] -> Y[bx, by*64 : +64, k*32 : +32]
             copy_tile_Y(tx, by, M, k, &tile[(k & 1) * 2048],
-                &Y[bx * M * 144 + (by * 64 + (tx >> 3)) * 144 + k * 32 + (tx & 7) * 4]);  // copy tile[k % 2] -> Y[bx, by*64 : +64, k*32 : +32]
+                &Y[bx * M * 144 + (by * 64 + (tx >> 3)) * 144 + k * 32 + (tx & 7) * 4]);
             __syncwarp();
             if (laneid < 2) {
                 mbarrier_arrive_peer_released(&free[k & 1], laneid);

@@ -3,30 +3,15 @@
 // X: row [512, 1024]
 // Y: row [512, 1024]
 //
-// 1. copy X[bx, tx*8 : +8] -> h, scope thread
-//    variant: reg; 64 sectors, 4 instructions
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// 1. copy X[bx, tx*8 : +8] -> h, scope thread, variant reg
+// 2. cast h -> f, scope thread, variant registers
+// 3. copy f -> Y[bx, tx*8 : +8], scope thread, variant reg
 //
-// 2. cast h -> f, scope thread
-//    variant: registers; no cost
-//    registers_per_thread: 8; both tensors give every thread the same elements
-//
-// 3. copy f -> Y[bx, tx*8 : +8], scope thread
-//    variant: reg; 256 sectors, 8 instructions, 8 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-__device__ __forceinline__ float half_to_float(half_t x)
-{
-    float y;
-    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
-    return y;
-}
+// prelude: half_to_float
 
 __device__ __forceinline__ void copy_X_h(half_t (&h)[8], const half_t *X)
 {
@@ -36,16 +21,16 @@ __device__ __forceinline__ void copy_X_h(half_t (&h)[8], const half_t *X)
 __device__ __forceinline__ void cast_h_f(float (&f)[8], const half_t (&h)[8])
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 8; ++f_) {
-        f[f_] = half_to_float(h[f_]);
+    for (int f2 = 0; f2 < 8; ++f2) {
+        f[f2] = half_to_float(h[f2]);
     }
 }
 
 __device__ __forceinline__ void copy_f_Y(const float (&f)[8], float *Y)
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 2; ++f_) {
-        *(uint4 *)&Y[f_ * 4] = *(const uint4 *)&f[f_ * 4];
+    for (int f2 = 0; f2 < 2; ++f2) {
+        *(float4 *)&Y[f2 * 4] = *(const float4 *)&f[f2 * 4];
     }
 }
 

@@ -4,73 +4,55 @@
 // W: row [1024]
 // Y: row [512, 1024]
 //
-// 1. copy W -> w, scope cta
-//    variant: reg; 128 sectors, 8 instructions, 24 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// 1. copy W -> w, scope cta, variant reg
+// 2. copy X[bx*4 : +4] -> h, scope cta, variant reg
+// 3. cast h -> f, scope cta, variant registers
+// 4. elementwise f w -> f, scope cta, variant threads
+// 5. copy f -> Y[bx*4 : +4], scope cta, variant reg
 //
-// 2. copy X[bx*4 : +4] -> h, scope cta
-//    variant: reg; 256 sectors, 32 instructions, 96 address operations
-//    vector_width: 4 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 3. cast h -> f, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 32; both tensors give every thread the same elements
-//
-// 4. elementwise f w -> f, scope cta
-//    variant: threads; no cost
-//    elements_per_thread: 32; what f gives to one
-//
-// 5. copy f -> Y[bx*4 : +4], scope cta
-//    variant: reg; 512 sectors, 32 instructions, 96 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
+// prelude: bfloat16_to_float
 
 __device__ __forceinline__ void copy_W_w(int tx, float (&w)[8], const float *W)
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 2; ++f_) {
-        *(uint4 *)&w[f_ * 4] = *(const uint4 *)&W[f_ * 512 + tx * 4];
+    for (int f2 = 0; f2 < 2; ++f2) {
+        *(float4 *)&w[f2 * 4] = *(const float4 *)&W[f2 * 512 + tx * 4];
     }
 }
 
 __device__ __forceinline__ void copy_X_h(int tx, bfloat16_t (&h)[32], const bfloat16_t *X)
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 8; ++f_) {
-        *(uint2 *)&h[f_ * 4] = *(const uint2 *)&X[f_ * 512 + tx * 4];
+    for (int f2 = 0; f2 < 8; ++f2) {
+        *(uint2 *)&h[f2 * 4] = *(const uint2 *)&X[f2 * 512 + tx * 4];
     }
 }
 
 __device__ __forceinline__ void cast_h_f(float (&f)[32], const bfloat16_t (&h)[32])
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 32; ++f_) {
-        f[f_] = bfloat16_to_float(h[f_]);
+    for (int f2 = 0; f2 < 32; ++f2) {
+        f[f2] = bfloat16_to_float(h[f2]);
     }
 }
 
 __device__ __forceinline__ void elementwise_w_f(float (&f)[32], const float (&w)[8])
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 32; ++f_) {
-        f[f_] = __fmul_rn(f[f_], w[f_ & 7]);
+    for (int f2 = 0; f2 < 32; ++f2) {
+        f[f2] = __fmul_rn(f[f2], w[f2 & 7]);
     }
 }
 
 __device__ __forceinline__ void copy_f_Y(int tx, const float (&f)[32], float *Y)
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 8; ++f_) {
-        *(uint4 *)&Y[f_ * 512 + tx * 4] = *(const uint4 *)&f[f_ * 4];
+    for (int f2 = 0; f2 < 8; ++f2) {
+        *(float4 *)&Y[f2 * 512 + tx * 4] = *(const float4 *)&f[f2 * 4];
     }
 }
 

@@ -3,28 +3,16 @@
 // X: row [M, 1024]
 // S: row [1024]
 //
-// 1. fill s, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
+// 1. fill s, scope cta, variant registers
+// 2. cast X[i*256 : +256, bx*32 : +32] -> x, scope cta, variant memory
+// 3. reduce x s -> s, scope cta, variant threads
+// 4. copy s -> S[bx*32 : +32], scope cta, variant reg
 //
-// 2. cast X[i*256 : +256, bx*32 : +32] -> x, scope cta
-//    variant: memory; 2000 sectors, 125 instructions, 875 address operations
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 32; what x gives to one
-//
-// 3. reduce x s -> s, scope cta
-//    variant: threads; 9216 wavefronts, 768 instructions, 4608 address operations
-//    order: registers = 32, lanes [4, 8, 16], warps 8; registers and warps ascending, lanes by xor
-//
-// 4. copy s -> S[bx*32 : +32], scope cta
-//    variant: reg; 8 sectors, 2 instructions, 8 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
+// prelude: bfloat16_to_float
 
 __device__ __forceinline__ void fill_s(float (&s)[8])
 {
@@ -36,24 +24,33 @@ __device__ __forceinline__ void fill_s(float (&s)[8])
 
 __device__ __forceinline__ void cast_X_x(int tx, int M, int i, float (&x)[32], const bfloat16_t *X)
 {
-    __align__(16) bfloat16_t X_own[32];
+    __align__(16) bfloat16_t x_vals[32];
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&X_own[f * 8] =
+        *(uint4 *)&x_vals[f * 8] =
             (i * 256 + f * 64 + (tx >> 2) < M)
                 ? *(const uint4 *)&X[(f * 64 + (tx >> 2)) * 1024 + (tx & 3) * 8] : uint4{};
     }
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
-        x[f] = bfloat16_to_float(X_own[f]);
+        x[f] = bfloat16_to_float(x_vals[f]);
     }
+}
+
+// Lanes 4, 8 and 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum_over_4_8_16(float x)
+{
+    #pragma unroll
+    for (int lanes = 4; lanes <= 16; lanes *= 2) {
+        x = x + __shfl_xor_sync(0xffffffffu, x, lanes);
+    }
+    return x;
 }
 
 __device__ __forceinline__ void sum_x_s(int tx, float *scratch_float32_256, float (&s)[8],
     const float (&x)[32])
 {
     __align__(16) float acc[8];
-    float other[1];
     __align__(16) float parts[8];
     #pragma unroll
     for (int e = 0; e < 8; ++e) {
@@ -65,12 +62,7 @@ __device__ __forceinline__ void sum_x_s(int tx, float *scratch_float32_256, floa
     }
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 4);
-        acc[f] = acc[f] + other[0];
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 8);
-        acc[f] = acc[f] + other[0];
-        other[0] = __shfl_xor_sync(0xffffffffu, acc[f], 16);
-        acc[f] = acc[f] + other[0];
+        acc[f] = warp_sum_over_4_8_16(acc[f]);
     }
     __syncthreads();
     if (((tx >> 2) & 7) == 0) {
@@ -84,7 +76,7 @@ __device__ __forceinline__ void sum_x_s(int tx, float *scratch_float32_256, floa
     for (int f = 0; f < 8; ++f) {
         #pragma unroll
         for (int w = 0; w < 2; ++w) {
-            *(uint4 *)&parts[w * 4] = *(const uint4 *)&scratch_float32_256[(tx & 3) * 64 + f * 8 + w * 4];
+            *(float4 *)&parts[w * 4] = *(const float4 *)&scratch_float32_256[(tx & 3) * 64 + f * 8 + w * 4];
         }
         acc[f] = parts[0];
         #pragma unroll
@@ -103,7 +95,7 @@ __device__ __forceinline__ void copy_s_S(int tx, const float (&s)[8], float *S)
     if (tx >> 2 == 0) {
         #pragma unroll
         for (int f = 0; f < 2; ++f) {
-            *(uint4 *)&S[(tx & 3) * 8 + f * 4] = *(const uint4 *)&s[f * 4];
+            *(float4 *)&S[(tx & 3) * 8 + f * 4] = *(const float4 *)&s[f * 4];
         }
     }
 }

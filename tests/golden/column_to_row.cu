@@ -4,23 +4,18 @@
 // Y: row [256, 192]
 // t: S[(32,32):(33,1)] [32, 32], shared
 //
-// 1. copy X[by*32 : +32, bx*32 : +32] -> t, scope cta
-//    variant: register_tile; 256 sectors, 64 wavefronts, 48 instructions, 752 address operations
-//    register_tile: rows = 1, columns 2, load_bytes 16, store_bytes 8; the cheapest of 1 shapes
-//    lanes: inner = src, along_src 8, along_dst 4; the cheapest of 2 of 9 ways
+// 1. copy X[by*32 : +32, bx*32 : +32] -> t, scope cta, variant register_tile
+// 2. copy t -> Y[by*32 : +32, bx*32 : +32], scope cta, variant gmem_smem
 //
-// 2. copy t -> Y[by*32 : +32, bx*32 : +32], scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 64 instructions, 384 address operations
-//    vector_width: 1 element, 8 bytes; the cheapest of 2 that were costed
-//    partition: outer = 8, threads 128, elems 1, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_t(int tx, const double *X, double *t)
 {
     __align__(16) double regs[2];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[0] =
-            *(const uint4 *)&X[((tx >> 5) & 1) * 16 + (tx & 7) * 2
+        *(double2 *)&regs[0] =
+            *(const double2 *)&X[((tx >> 5) & 1) * 16 + (tx & 7) * 2
                 + (i * 8 + (tx >> 6) * 4 + ((tx >> 3) & 3)) * 256];
         #pragma unroll
         for (int c = 0; c < 2; ++c) {

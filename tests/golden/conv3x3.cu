@@ -8,181 +8,23 @@
 // sb: Swizzle(3, 3, 3) o S[(5, 128, 64):(8192, 64, 1)] [5, 128, 64], shared
 // out: Swizzle(3, 3, 3) o S[(128, 2, 64):(64, 8192, 1)] [128, 128], shared
 //
-// 1. copy X[bz, y0 + r - 1 : +8, x0 + s - 1 : +16, c : +64] -> pixels[k % 5], scope role
-//    variant: tma; 18432 sectors, 4608 wavefronts, 36 instructions
-//    tma_box: box = [1, 8, 16, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
+// 1. copy X[bz, y0 + r - 1 : +8, x0 + s - 1 : +16, c : +64] -> pixels[k % 5], scope role, variant tma
+// 2. copy Wt[bx*128 : +128, r*3 + s, c : +64] -> sb[k % 5], scope role, variant tma
+// 3. mma sa[k % 5, wgid*64 : +64] sbT[k % 5] acc -> acc, scope warpgroup, variant wgmma
+// 4. cast acc -> h, scope warpgroup, variant registers
+// 5. copy h -> out[wgid*64 : +64], scope warpgroup, variant ldstmatrix
+// 6. copy image[wgid*4 : +4] -> Y[bz, y0 + wgid*4 : +4, x0 : +16, bx*128 : +128], scope warpgroup, variant
 //
-// 2. copy Wt[bx*128 : +128, r*3 + s, c : +64] -> sb[k % 5], scope role
-//    variant: tma; 18432 sectors, 4608 wavefronts, 36 instructions
-//    tma_box: box = [128, 1, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 3. mma sa[k % 5, wgid*64 : +64] sbT[k % 5] acc -> acc, scope warpgroup
-//    variant: wgmma; 13824 wavefronts, 576 instructions
-//    atom: wgmma.m64n128k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: a = K-major 128B, b K-major 128B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 4. cast acc -> h, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 64; both tensors give every thread the same elements
-//
-// 5. copy h -> out[wgid*64 : +64], scope warpgroup
-//    variant: ldstmatrix; 256 wavefronts, 64 instructions, 960 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//
-// 6. copy image[wgid*4 : +4] -> Y[bz, y0 + wgid*4 : +4, x0 : +16, bx*128 : +128], scope warpgroup
-//    variant: tma; 1024 sectors, 256 wavefronts, 4 instructions
-//    tma_box: box = [1, 4, 16, 64], count 2, bytes 8192, swizzle 128; the innermost part of each dimension
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// A whole warpgroup goes on with n registers a thread, fewer than it had.
-template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_4d(void *smem, const TensorMap *map, int x, int y, int z, int u,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5, %6}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_3d(void *smem, const TensorMap *map, int x, int y, int z,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
-// A whole warpgroup goes on with n registers a thread: it waits until others have given them.
-template <int n> __device__ __forceinline__ void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// The compiler leaves what is done with these registers on the side of this place where it stands.
-__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
-template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
-{
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-        keep_register(x[k]);
-    }
-}
-
-// What the warpgroup's threads did with their registers is done before its wgmmas after this.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The warpgroup starts C += A B of m64n128k16, C = A B unless it adds; A along K, B along K.
-__device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16(float *c, unsigned long long a,
-    unsigned long long b, bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %66, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "%64, %65, adds, 1, 1, 0, 0;\n\t}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
-                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
-                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
-                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
-                 : "l"(a), "l"(b), "r"((int)adds));
-}
-
-// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
-template <int leading, int stride, int swizzle>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
-{
-    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
-}
-
-// The wgmmas that this warpgroup has started since its last commit become one group.
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Until at most `pending` of this warpgroup's groups are in flight.
-template <int pending> __device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
-__device__ __forceinline__ void sync_warpgroup(int wgid) { asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory"); }
-
-// A box from shared to global memory, started by one thread, whose next commit it belongs to.
-__device__ __forceinline__ void tma_store_4d(const void *smem, const TensorMap *map, int x, int y, int z,
-    int u)
-{
-    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group "
-                 "[%1, {%2, %3, %4, %5}], [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y), "r"(z), "r"(u) : "memory");
-}
-
-// The stores that this thread has started since its last commit become one group.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups still read shared memory.
-template <int pending> __device__ __forceinline__ void tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
+// prelude: registers_down mbarrier_wait mbarrier_expect tma_load_4d tma_load_3d registers_up keep_registers
+//          wgmma_fence wgmma_m64n128k16_f32_bf16_bf16 matrix_descriptor wgmma_commit wgmma_wait mbarrier_arrive
+//          float_to_bfloat16 stmatrix_x4 fence_async sync_warpgroup tma_store_4d tma_commit tma_wait
+//          mbarrier_init
 
 __device__ __forceinline__ void load_X_pixels(int tx, int bz, int k, int r, int y0, int s, int x0, int c,
     unsigned long long *full, const TensorMap &X_map_1x8x16x64_128B, bfloat16_t *pixels)
@@ -252,8 +94,10 @@ conv3x3(const bfloat16_t *__restrict__ X, const bfloat16_t *__restrict__ Wt, bfl
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 196688 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(5, 128, 64):(8192, 64, 1)] [5, 128, 64]
-    bfloat16_t *const sb = (bfloat16_t *)(smem + 81920);  // Swizzle(3, 3, 3) o S[(5, 128, 64):(8192, 64, 1)] [5, 128, 64]
-    bfloat16_t *const out = (bfloat16_t *)(smem + 163840);  // Swizzle(3, 3, 3) o S[(128, 2, 64):(64, 8192, 1)] [128, 128]
+    // Swizzle(3, 3, 3) o S[(5, 128, 64):(8192, 64, 1)] [5, 128, 64]
+    bfloat16_t *const sb = (bfloat16_t *)(smem + 81920);
+    // Swizzle(3, 3, 3) o S[(128, 2, 64):(64, 8192, 1)] [128, 128]
+    bfloat16_t *const out = (bfloat16_t *)(smem + 163840);
     unsigned long long *const full = (unsigned long long *)(smem + 196608);  // mbarriers
     unsigned long long *const free = (unsigned long long *)(smem + 196648);  // mbarriers
     const int bx = blockIdx.x;
@@ -286,8 +130,10 @@ conv3x3(const bfloat16_t *__restrict__ X, const bfloat16_t *__restrict__ Wt, bfl
             const int r = k % 9 / 3;
             const int s = k % 3;
             mbarrier_wait(&free[k % 5], (k / 5 + 1) & 1);
-            load_X_pixels(tx, bz, k, r, y0, s, x0, c, full, X_map_1x8x16x64_128B, &sa[k % 5 * 8192]);  // copy X[bz, y0 + r - 1 : +8, x0 + s - 1 : +16, c : +64] -> pixels[k % 5]
-            load_Wt_sb(tx, bx, r, s, c, k, full, Wt_map_128x1x64_128B, &sb[k % 5 * 8192]);  // copy Wt[bx*128 : +128, r*3 + s, c : +64] -> sb[k % 5]
+            // copy X[bz, y0 + r - 1 : +8, x0 + s - 1 : +16, c : +64] -> pixels[k % 5]
+            load_X_pixels(tx, bz, k, r, y0, s, x0, c, full, X_map_1x8x16x64_128B, &sa[k % 5 * 8192]);
+            // copy Wt[bx*128 : +128, r*3 + s, c : +64] -> sb[k % 5]
+            load_Wt_sb(tx, bx, r, s, c, k, full, Wt_map_128x1x64_128B, &sb[k % 5 * 8192]);
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
         registers_down<40>();
@@ -305,7 +151,8 @@ conv3x3(const bfloat16_t *__restrict__ X, const bfloat16_t *__restrict__ Wt, bfl
         #pragma unroll 1
         for (int k = 0; k < 36; ++k) {
             mbarrier_wait(&full[k % 5], (k / 5) & 1);
-            wgmma_sa_sbT_acc(k, acc, &sa[k % 5 * 8192 + wgid * 4096], &sb[k % 5 * 8192]);  // mma sa[k % 5, wgid*64 : +64] sbT[k % 5] acc -> acc
+            // mma sa[k % 5, wgid*64 : +64] sbT[k % 5] acc -> acc
+            wgmma_sa_sbT_acc(k, acc, &sa[k % 5 * 8192 + wgid * 4096], &sb[k % 5 * 8192]);
             wgmma_commit();
             wgmma_wait<1>();
             keep_registers<64>(acc);
@@ -321,7 +168,8 @@ conv3x3(const bfloat16_t *__restrict__ X, const bfloat16_t *__restrict__ Wt, bfl
         copy_h_out(laneid, wid_in_wg, h, &out[wgid * 4096]);  // copy h -> out[wgid*64 : +64]
         fence_async();
         sync_warpgroup(wgid + 1);
-        store_image_Y(wgid, tid_in_wg, bx, bz, y0, x0, Y_map_1x4x16x64_128B, &out[wgid * 4096]);  // copy image[wgid*4 : +4] -> Y[bz, y0 + wgid*4 : +4, x0 : +16, bx*128 : +128]
+        // copy image[wgid*4 : +4] -> Y[bz, y0 + wgid*4 : +4, x0 : +16, bx*128 : +128]
+        store_image_Y(wgid, tid_in_wg, bx, bz, y0, x0, Y_map_1x4x16x64_128B, &out[wgid * 4096]);
         tma_wait<0>();
     }
 }

@@ -3,38 +3,19 @@
 // In: row [32, 8]
 // Out: row [32, 8]
 //
-// 1. copy In -> s, scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
+// 1. copy In -> s, scope warp, variant gmem_smem
+// 2. copy s -> r, scope warp, variant reg
+// 3. fill s, scope warp, variant tile
+// 4. copy r -> s, scope warp, variant reg
+// 5. copy s -> Out, scope warp, variant gmem_smem
 //
-// 2. copy s -> r, scope warp
-//    variant: reg; 16 wavefronts, 2 instructions, 6 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 3. fill s, scope warp
-//    variant: tile; 8 wavefronts, 2 instructions, 6 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
-//
-// 4. copy r -> s, scope warp
-//    variant: reg; 16 wavefronts, 2 instructions, 6 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 5. copy s -> Out, scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_s(int laneid, const float *In, float *s)
 {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        *(uint4 *)&s[i * 128 + laneid * 4] = *(const uint4 *)&In[i * 128 + laneid * 4];
+        *(float4 *)&s[i * 128 + laneid * 4] = *(const float4 *)&In[i * 128 + laneid * 4];
     }
 }
 
@@ -42,7 +23,7 @@ __device__ __forceinline__ void copy_s_r(int laneid, float (&r)[8], const float 
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&r[f * 4] = *(const uint4 *)&s[laneid * 8 + f * 4];
+        *(float4 *)&r[f * 4] = *(const float4 *)&s[laneid * 8 + f * 4];
     }
 }
 
@@ -55,7 +36,7 @@ __device__ __forceinline__ void fill_s(int laneid, float *s)
         for (int e = 0; e < 4; ++e) {
             regs[e] = 0.0f;
         }
-        *(uint4 *)&s[i * 128 + laneid * 4] = *(const uint4 *)&regs[0];
+        *(float4 *)&s[i * 128 + laneid * 4] = *(const float4 *)&regs[0];
     }
 }
 
@@ -63,7 +44,7 @@ __device__ __forceinline__ void copy_r_s(int laneid, const float (&r)[8], float 
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&s[laneid * 8 + f * 4] = *(const uint4 *)&r[f * 4];
+        *(float4 *)&s[laneid * 8 + f * 4] = *(const float4 *)&r[f * 4];
     }
 }
 
@@ -71,7 +52,7 @@ __device__ __forceinline__ void copy_s_Out(int laneid, const float *s, float *Ou
 {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        *(uint4 *)&Out[i * 128 + laneid * 4] = *(const uint4 *)&s[i * 128 + laneid * 4];
+        *(float4 *)&Out[i * 128 + laneid * 4] = *(const float4 *)&s[i * 128 + laneid * 4];
     }
 }
 

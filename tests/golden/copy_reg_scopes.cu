@@ -3,41 +3,14 @@
 // In: row [256, 16]
 // Out: row [256, 16]
 //
-// 1. copy In -> rc, scope cta
-//    variant: reg; 512 sectors, 16 instructions, 48 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// 1. copy In -> rc, scope cta, variant reg
+// 2. copy rc -> s, scope cta, variant reg
+// 3. copy s[(1 - wgid)*128 : +128] -> rg, scope warpgroup, variant reg
+// 4. copy rg -> t[(1 - wgid)*128 : +128], scope warpgroup, variant reg
+// 5. copy t[tx : +1] -> rt, scope thread, variant reg
+// 6. copy rt -> Out[tx : +1], scope thread, variant reg
 //
-// 2. copy rc -> s, scope cta
-//    variant: reg; 128 wavefronts, 16 instructions, 48 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 3. copy s[(1 - wgid)*128 : +128] -> rg, scope warpgroup
-//    variant: reg; 128 wavefronts, 16 instructions, 48 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 4. copy rg -> t[(1 - wgid)*128 : +128], scope warpgroup
-//    variant: reg; 128 wavefronts, 16 instructions, 48 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 5. copy t[tx : +1] -> rt, scope thread
-//    variant: reg; 128 wavefronts, 16 instructions, 16 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 6. copy rt -> Out[tx : +1], scope thread
-//    variant: reg; 512 sectors, 16 instructions, 16 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

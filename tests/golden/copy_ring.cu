@@ -4,57 +4,16 @@
 // X: row [M, 400]
 // Y: row [M, 400]
 //
-// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k % 3], scope role
-//    variant: tma; 1792 sectors, 448 wavefronts, 7 instructions
-//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle none; the innermost part of each dimension
+// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k % 3], scope role, variant tma
+// 2. copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64], scope role, variant gmem_smem
 //
-// 2. copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64], scope role
-//    variant: gmem_smem; 1600 sectors, 448 wavefronts, 224 instructions, 448 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 64
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// prelude: mbarrier_wait mbarrier_expect tma_load_2d mbarrier_arrive mbarrier_init fence_async
 
 __device__ __forceinline__ void load_X_tile(int tx, int bx, int k, unsigned long long *full,
     const TensorMap &X_map_64x64, half_t *tile)
@@ -100,7 +59,8 @@ copy_ring(const half_t *__restrict__ X, half_t *__restrict__ Y, int M,
         #pragma unroll 1
         for (int k = 0; k < 7; ++k) {
             mbarrier_wait(&free[k % 3], (k / 3 + 1) & 1);
-            load_X_tile(tx, bx, k, full, X_map_64x64, &tile[k % 3 * 4096]);  // copy X[bx*64 : +64, k*64 : +64] -> tile[k % 3]
+            // copy X[bx*64 : +64, k*64 : +64] -> tile[k % 3]
+            load_X_tile(tx, bx, k, full, X_map_64x64, &tile[k % 3 * 4096]);
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
     } else {  // move: 128 threads
@@ -109,8 +69,9 @@ copy_ring(const half_t *__restrict__ X, half_t *__restrict__ Y, int M,
         #pragma unroll 1
         for (int k = 0; k < 7; ++k) {
             mbarrier_wait(&full[k % 3], (k / 3) & 1);
+            // copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64]
             copy_tile_Y(tx, bx, M, k, &tile[k % 3 * 4096],
-                &Y[(bx * 64 + (tx >> 3)) * 400 + k * 64 + (tx & 7) * 8]);  // copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64]
+                &Y[(bx * 64 + (tx >> 3)) * 400 + k * 64 + (tx & 7) * 8]);
             __syncwarp();
             if (laneid == 0) {
                 mbarrier_arrive(&free[k % 3]);

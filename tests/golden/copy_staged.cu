@@ -3,38 +3,15 @@
 // X: row [512, 768]
 // Y: row [512, 768]
 //
-// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 320 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
+// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k], scope cta, variant cp_async
+// 2. copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64], scope cta, variant gmem_smem
+// 3. copy X[bx*64 : +64, (k + 2)*64 : +64] -> tile[(k + 2) % 3], scope cta, variant cp_async
 //
-// 2. copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64], scope cta
-//    variant: gmem_smem; 3072 sectors, 768 wavefronts, 384 instructions, 1920 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096 and 64
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
-//
-// 3. copy X[bx*64 : +64, (k + 2)*64 : +64] -> tile[(k + 2) % 3], scope cta
-//    variant: cp_async; 2560 sectors, 640 wavefronts, 160 instructions, 1760 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void start_X_tile(int tx, const half_t *X, half_t *tile)
 {
@@ -75,9 +52,11 @@ copy_staged(const half_t *__restrict__ X, half_t *__restrict__ Y)
     #pragma unroll 1
     for (int k = 0; k < 12; ++k) {
         cp_async_wait<1>();
-        copy_tile_Y(tx, &tile[k % 3 * 4096], &Y[bx * 49152 + k * 64]);  // copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64]
+        // copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64]
+        copy_tile_Y(tx, &tile[k % 3 * 4096], &Y[bx * 49152 + k * 64]);
         if (k + 2 < 12) {
-            start_X_tile_2(tx, &X[bx * 49152 + k * 64], &tile[(k + 2) % 3 * 4096]);  // copy X[bx*64 : +64, (k + 2)*64 : +64] -> tile[(k + 2) % 3]
+            // copy X[bx*64 : +64, (k + 2)*64 : +64] -> tile[(k + 2) % 3]
+            start_X_tile_2(tx, &X[bx * 49152 + k * 64], &tile[(k + 2) % 3 * 4096]);
         }
         cp_async_commit();
     }

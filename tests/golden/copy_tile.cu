@@ -3,31 +3,12 @@
 // X: row [256, 1024]
 // Y: row [256, 1024]
 //
-// 1. copy X[by*16 : +16, bx*128 : +128] -> tile, scope cta
-//    variant: cp_async; 256 sectors, 64 wavefronts, 16 instructions, 160 address operations
-//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 128 and 2048
-//    partition: outer = 4, threads 128, elems 4, order row-major; all orders are this one
+// 1. copy X[by*16 : +16, bx*128 : +128] -> tile, scope cta, variant cp_async
+// 2. copy tile -> Y[by*16 : +16, bx*128 : +128], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[by*16 : +16, bx*128 : +128], scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 160 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 2048 and 128
-//    partition: outer = 4, threads 128, elems 4, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void start_X_tile(int tx, const float *X, float *tile)
 {
@@ -41,7 +22,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, const float *tile, float *Y)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&Y[(i * 4 + (tx >> 5)) * 1024 + (tx & 31) * 4] = *(const uint4 *)&tile[i * 512 + tx * 4];
+        *(float4 *)&Y[(i * 4 + (tx >> 5)) * 1024 + (tx & 31) * 4] = *(const float4 *)&tile[i * 512 + tx * 4];
     }
 }
 

@@ -4,69 +4,25 @@
 // C: row [512, 128]
 // s: Swizzle(3, 3, 3) o S[(64, 2, 64):(64, 4096, 1)] [64, 128], shared
 //
-// 1. copy Acc[bx] -> d, scope warpgroup
-//    variant: reg; 1024 sectors, 128 instructions, 1664 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
+// 1. copy Acc[bx] -> d, scope warpgroup, variant reg
+// 2. cast d -> h, scope warpgroup, variant registers
+// 3. copy h -> s, scope warpgroup, variant ldstmatrix
+// 4. copy s -> C[bx*64 : +64], scope warpgroup, variant tma
 //
-// 2. cast d -> h, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 64; both tensors give every thread the same elements
-//
-// 3. copy h -> s, scope warpgroup
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 480 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//
-// 4. copy s -> C[bx*64 : +64], scope warpgroup
-//    variant: tma; 512 sectors, 128 wavefronts, 2 instructions
-//    tma_box: box = [64, 64], count 2, bytes 8192, swizzle 128; the innermost part of each dimension
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// A box from shared to global memory, started by one thread, whose next commit it belongs to.
-__device__ __forceinline__ void tma_store_2d(const void *smem, const TensorMap *map, int x, int y)
-{
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-                 "[%1, {%2, %3}], [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y) : "memory");
-}
-
-// The stores that this thread has started since its last commit become one group.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups still read shared memory.
-template <int pending> __device__ __forceinline__ void tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
+// prelude: float_to_bfloat16 stmatrix_x4 fence_async tma_store_2d tma_commit tma_wait
 
 __device__ __forceinline__ void copy_Acc_d(int laneid, int wid_in_wg, float (&d)[64], const float *Acc)
 {
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
-        *(uint2 *)&d[f * 2] =
-            *(const uint2 *)&Acc[wid_in_wg * 2048 + (f & 1) * 1024 + (laneid >> 2) * 128 + (f >> 1) * 8
+        *(float2 *)&d[f * 2] =
+            *(const float2 *)&Acc[wid_in_wg * 2048 + (f & 1) * 1024 + (laneid >> 2) * 128 + (f >> 1) * 8
                 + (laneid & 3) * 2];
     }
 }

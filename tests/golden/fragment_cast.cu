@@ -3,36 +3,21 @@
 // D: row [16, 8]
 // Out: row [16, 8]
 //
-// 1. copy D -> c, scope warp
-//    variant: reg; 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// 1. copy D -> c, scope warp, variant reg
+// 2. cast c -> h, scope warp, variant registers
+// 3. copy h -> Out, scope warp, variant reg
 //
-// 2. cast c -> h, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 4; both tensors give every thread the same elements
-//
-// 3. copy h -> Out, scope warp
-//    variant: reg; 8 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-__device__ __forceinline__ half_t float_to_half(float x)
-{
-    half_t y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: float_to_half
 
 __device__ __forceinline__ void copy_D_c(int laneid, float (&c)[4], const float *D)
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&c[f * 2] = *(const uint2 *)&D[f * 64 + laneid * 2];
+        *(float2 *)&c[f * 2] = *(const float2 *)&D[f * 64 + laneid * 2];
     }
 }
 

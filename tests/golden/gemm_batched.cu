@@ -9,168 +9,22 @@
 // out: Swizzle(3, 2, 3) o S[(1, 64, 32):(2048, 32, 1)] [1, 64, 32], shared
 // gemm D = acc, acc = A B: wgmma 64 x 32 x 64, 3 stages by tma
 //
-// 1. copy A[l, m*64 : +64, k*64 : +64] -> sa[(first + k) % 3], scope role
-//    variant: tma; 768 sectors, 192 wavefronts, 3 instructions
-//    tma_box: box = [1, 64, 64], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
+// 1. copy A[l, m*64 : +64, k*64 : +64] -> sa[(first + k) % 3], scope role, variant tma
+// 2. copy B[l, k*64 : +64, n*32 : +32] -> sb[(first + k) % 3], scope role, variant tma
+// 3. mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums, scope warpgroup, variant wgmma
+// 4. cast sums -> h, scope warpgroup, variant registers
+// 5. copy h -> out[0], scope warpgroup, variant ldstmatrix
+// 6. copy out[0] -> D[l, m*64 : +64, n*32 : +32], scope warpgroup, variant tma
 //
-// 2. copy B[l, k*64 : +64, n*32 : +32] -> sb[(first + k) % 3], scope role
-//    variant: tma; 384 sectors, 96 wavefronts, 3 instructions
-//    tma_box: box = [64, 32], count 1, bytes 4096, swizzle 64; the innermost part of each dimension
-//
-// 3. mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums, scope warpgroup
-//    variant: wgmma; 288 wavefronts, 24 instructions
-//    atom: wgmma.m64n32k16.f32.f16.f16; the largest N that divides the product's
-//    descriptors: a = K-major 128B, b N-major 64B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 4. cast sums -> h, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 16; both tensors give every thread the same elements
-//
-// 5. copy h -> out[0], scope warpgroup
-//    variant: ldstmatrix; 32 wavefronts, 8 instructions, 96 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//
-// 6. copy out[0] -> D[l, m*64 : +64, n*32 : +32], scope warpgroup
-//    variant: tma; 128 sectors, 32 wavefronts, 1 instruction
-//    tma_box: box = [1, 64, 32], count 1, bytes 4096, swizzle 64; the innermost part of each dimension
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// A whole warpgroup goes on with n registers a thread, fewer than it had.
-template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_3d(void *smem, const TensorMap *map, int x, int y, int z,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// The compiler leaves what is done with these registers on the side of this place where it stands.
-__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
-template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
-{
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-        keep_register(x[k]);
-    }
-}
-
-// What the warpgroup's threads did with their registers is done before its wgmmas after this.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The warpgroup starts C += A B of m64n32k16, C = A B unless it adds; A along K, B along N.
-__device__ __forceinline__ void wgmma_m64n32k16_f32_f16_f16_bn(float *c, unsigned long long a,
-    unsigned long long b, bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %18, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                 "%16, %17, adds, 1, 1, 0, 1;\n\t}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
-                 : "l"(a), "l"(b), "r"((int)adds));
-}
-
-// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
-template <int leading, int stride, int swizzle>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
-{
-    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
-}
-
-// The wgmmas that this warpgroup has started since its last commit become one group.
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Until at most `pending` of this warpgroup's groups are in flight.
-template <int pending> __device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-// Until at most `pending` of this thread's groups still read shared memory.
-template <int pending> __device__ __forceinline__ void tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-// The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
-__device__ __forceinline__ void sync_warpgroup(int wgid) { asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory"); }
-
-__device__ __forceinline__ half_t float_to_half(float x)
-{
-    half_t y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// A box from shared to global memory, started by one thread, whose next commit it belongs to.
-__device__ __forceinline__ void tma_store_3d(const void *smem, const TensorMap *map, int x, int y, int z)
-{
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group "
-                 "[%1, {%2, %3, %4}], [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
-// The stores that this thread has started since its last commit become one group.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
+// prelude: registers_down mbarrier_wait mbarrier_expect tma_load_3d tma_load_2d keep_registers wgmma_fence
+//          wgmma_m64n32k16_f32_f16_f16_bn matrix_descriptor wgmma_commit wgmma_wait mbarrier_arrive tma_wait
+//          sync_warpgroup float_to_half stmatrix_x4 fence_async tma_store_3d tma_commit mbarrier_init
 
 __device__ __forceinline__ void load_A_sa(int tx, int k, int l, int m, unsigned long long *full,
     const TensorMap &A_map_1x64x64_128B, half_t *sa)
@@ -263,8 +117,10 @@ gemm_batched(const half_t *__restrict__ A, const half_t *__restrict__ B, half_t 
             #pragma unroll 1
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&free[k], 1);
-                load_A_sa(tx, k, l, m, full, A_map_1x64x64_128B, &sa[k * 4096]);  // copy A[l, m*64 : +64, k*64 : +64] -> sa[(first + k) % 3]
-                load_B_sb(tx, k, n, full, B_map_64x32_64B, &sb[k * 2048]);  // copy B[l, k*64 : +64, n*32 : +32] -> sb[(first + k) % 3]
+                // copy A[l, m*64 : +64, k*64 : +64] -> sa[(first + k) % 3]
+                load_A_sa(tx, k, l, m, full, A_map_1x64x64_128B, &sa[k * 4096]);
+                // copy B[l, k*64 : +64, n*32 : +32] -> sb[(first + k) % 3]
+                load_B_sb(tx, k, n, full, B_map_64x32_64B, &sb[k * 2048]);
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
@@ -288,7 +144,8 @@ gemm_batched(const half_t *__restrict__ A, const half_t *__restrict__ B, half_t 
             #pragma unroll 1
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&full[k], 0);
-                wgmma_sa_sb_sums(k, sums, &sa[k * 4096], &sb[k * 2048]);  // mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums
+                // mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums
+                wgmma_sa_sb_sums(k, sums, &sa[k * 4096], &sb[k * 2048]);
                 wgmma_commit();
                 wgmma_wait<1>();
                 keep_registers<16>(sums);

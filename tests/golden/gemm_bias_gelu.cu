@@ -10,154 +10,40 @@
 // sb: Swizzle(3, 3, 3) o S[(3, 64, 128):(8192, 1, 64)] [3, 64, 128], shared
 // out: Swizzle(3, 3, 4) o S[(256, 128):(128, 1)] [256, 128], shared
 //
-// 1. copy A[row : +256, s*64 : +64] -> sa[s], scope cta
-//    variant: cp_async; 2048 sectors, 512 wavefronts, 128 instructions, 1920 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 16384
-//    partition: outer = 8, threads 256, elems 8, order row-major; all orders are this one
+// 1. copy A[row : +256, s*64 : +64] -> sa[s], scope cta, variant cp_async
+// 2. copy B[s*64 : +64, col : +128] -> sb[s], scope cta, variant cp_async
+// 3. fill c, scope warp, variant registers
+// 4. copy sa[0, wm : +64, 0 : +16] -> a[0], scope warp, variant ldstmatrix
+// 5. copy sb[0, 0 : +16, wn : +64] -> b[0], scope warp, variant ldstmatrix
+// 6. copy A[row : +256, (k + 2)*64 : +64] -> sa[(k + 2) % 3], scope cta, variant cp_async
+// 7. copy B[(k + 2)*64 : +64, col : +128] -> sb[(k + 2) % 3], scope cta, variant cp_async
+// 8. copy sa[k % 3, wm : +64, (i + 1)*16 : +16] -> a[(i + 1) % 2], scope warp, variant ldstmatrix
+// 9. copy sb[k % 3, (i + 1)*16 : +16, wn : +64] -> b[(i + 1) % 2], scope warp, variant ldstmatrix
+// 10. mma a[i % 2] b[i % 2] c -> c, scope warp, variant mma_sync
+// (7 more ops)
 //
-// 2. copy B[s*64 : +64, col : +128] -> sb[s], scope cta
-//    variant: cp_async; 1024 sectors, 256 wavefronts, 64 instructions, 960 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 8192
-//    partition: outer = 4, threads 256, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 3. fill c, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
-//
-// 4. copy sa[0, wm : +64, 0 : +16] -> a[0], scope warp
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 288 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 5. copy sb[0, 0 : +16, wn : +64] -> b[0], scope warp
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 416 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 6. copy A[row : +256, (k + 2)*64 : +64] -> sa[(k + 2) % 3], scope cta
-//    variant: cp_async; 63488 sectors, 15872 wavefronts, 3968 instructions, 71424 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 16384
-//    partition: outer = 8, threads 256, elems 8, order row-major; all orders are this one
-//
-// 7. copy B[(k + 2)*64 : +64, col : +128] -> sb[(k + 2) % 3], scope cta
-//    variant: cp_async; 31744 sectors, 7936 wavefronts, 1984 instructions, 35712 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 8192
-//    partition: outer = 4, threads 256, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 8. copy sa[k % 3, wm : +64, (i + 1)*16 : +16] -> a[(i + 1) % 2], scope warp
-//    variant: ldstmatrix; 24576 wavefronts, 6144 instructions, 73728 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 9. copy sb[k % 3, (i + 1)*16 : +16, wn : +64] -> b[(i + 1) % 2], scope warp
-//    variant: ldstmatrix; 24576 wavefronts, 6144 instructions, 98304 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 10. mma a[i % 2] b[i % 2] c -> c, scope warp
-//    variant: mma_sync; 49152 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_80 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 49152, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 11. copy sa[(k + 1) % 3, wm : +64, 0 : +16] -> a[0], scope warp
-//    variant: ldstmatrix; 8064 wavefronts, 2016 instructions, 18144 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 12. copy sb[(k + 1) % 3, 0 : +16, wn : +64] -> b[0], scope warp
-//    variant: ldstmatrix; 8064 wavefronts, 2016 instructions, 26208 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 13. mma a[1] b[1] c -> c, scope warp
-//    variant: mma_sync; 16384 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_80 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 16384, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 14. elementwise c bias[col + wn : +64] -> c, scope warp
-//    variant: threads; 64 sectors, 64 instructions, 256 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 128; what c gives to one
-//
-// 15. elementwise c -> h, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 128; what h gives to one
-//
-// 16. copy h -> out[wm : +64, wn : +64], scope warp
-//    variant: reg; 512 wavefronts, 512 instructions, 6656 address operations
-//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
-//    outer: 64; registers per thread / vector elements
-//
-// 17. copy out -> D[row : +256, col : +128], scope cta
-//    variant: gmem_smem; 2048 sectors, 512 wavefronts, 256 instructions, 1664 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 32768 and 128
-//    partition: outer = 16, threads 256, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait ldmatrix_x4 mma_m16n8k16_f32_bf16_bf16_f32
+//          float_to_bfloat16
 
 __device__ __forceinline__ void start_A_sa(int tx, int s, const bfloat16_t *A, bfloat16_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16(&sa[((s * 2048 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8]);
+    for (int i2 = 0; i2 < 8; ++i2) {
+        cp_async_16(&sa[((s * 2048 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
+            &A[(i2 * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb(int tx, int s, const bfloat16_t *B, bfloat16_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[((s * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
-            &B[(tx & 7) * 8 + (i_ * 32 + (tx >> 3)) * 4096]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[((s * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
+            &B[(tx & 7) * 8 + (i2 * 32 + (tx >> 3)) * 4096]);
     }
 }
 
@@ -191,18 +77,18 @@ __device__ __forceinline__ void copy_sb_b(int laneid, bfloat16_t (&b)[64], const
 __device__ __forceinline__ void start_A_sa_2(int tx, int k, const bfloat16_t *A, bfloat16_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16(&sa[(((k + 2) % 3 * 2048 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8 + 128]);
+    for (int i2 = 0; i2 < 8; ++i2) {
+        cp_async_16(&sa[(((k + 2) % 3 * 2048 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
+            &A[(i2 * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8 + 128]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb_2(int tx, int k, const bfloat16_t *B, bfloat16_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[(((k + 2) % 3 * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
-            &B[(tx & 7) * 8 + (i_ * 32 + (tx >> 3)) * 4096 + 128]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[(((k + 2) % 3 * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
+            &B[(tx & 7) * 8 + (i2 * 32 + (tx >> 3)) * 4096 + 128]);
     }
 }
 
@@ -254,14 +140,14 @@ __device__ __forceinline__ void mma_a_b_c_2(float (&c)[128], const bfloat16_t (&
 
 __device__ __forceinline__ void elementwise_bias_c(int laneid, float (&c)[128], const float *bias)
 {
-    __align__(16) float bias_own[16];
+    __align__(16) float bias_vals[16];
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        *(uint2 *)&bias_own[f * 2] = *(const uint2 *)&bias[f * 8 + (laneid & 3) * 2];
+        *(float2 *)&bias_vals[f * 2] = *(const float2 *)&bias[f * 8 + (laneid & 3) * 2];
     }
     #pragma unroll
     for (int f = 0; f < 128; ++f) {
-        c[f] = c[f] + bias_own[(f >> 4) * 2 + (f & 1)];
+        c[f] = c[f] + bias_vals[(f >> 4) * 2 + (f & 1)];
     }
 }
 
@@ -286,9 +172,9 @@ __device__ __forceinline__ void copy_h_out(int laneid, const bfloat16_t (&h)[128
 __device__ __forceinline__ void copy_out_D(int tx, const bfloat16_t *out, bfloat16_t *D)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 16; ++i_) {
-        *(uint4 *)&D[(i_ * 16 + (tx >> 4)) * 4096 + (tx & 15) * 8] =
-            *(const uint4 *)&out[((i_ * 256 + tx) ^ ((tx >> 4) & 7)) * 8];
+    for (int i2 = 0; i2 < 16; ++i2) {
+        *(uint4 *)&D[(i2 * 16 + (tx >> 4)) * 4096 + (tx & 15) * 8] =
+            *(const uint4 *)&out[((i2 * 256 + tx) ^ ((tx >> 4) & 7)) * 8];
     }
 }
 
@@ -298,7 +184,8 @@ gemm_bias_gelu(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 147456 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(3, 256, 64):(16384, 64, 1)] [3, 256, 64]
-    bfloat16_t *const sb = (bfloat16_t *)(smem + 98304);  // Swizzle(3, 3, 3) o S[(3, 64, 128):(8192, 1, 64)] [3, 64, 128]
+    // Swizzle(3, 3, 3) o S[(3, 64, 128):(8192, 1, 64)] [3, 64, 128]
+    bfloat16_t *const sb = (bfloat16_t *)(smem + 98304);
     bfloat16_t *const out = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 4) o S[(256, 128):(128, 1)] [256, 128]
     const int tx = threadIdx.x;
     const int warpid = tx >> 5;
@@ -328,22 +215,27 @@ gemm_bias_gelu(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
     #pragma unroll 1
     for (int k = 0; k < 64; ++k) {
         if (k + 2 < 64) {
-            start_A_sa_2(tx, k, &A[row * 4096 + k * 64], sa);  // copy A[row : +256, (k + 2)*64 : +64] -> sa[(k + 2) % 3]
+            // copy A[row : +256, (k + 2)*64 : +64] -> sa[(k + 2) % 3]
+            start_A_sa_2(tx, k, &A[row * 4096 + k * 64], sa);
         }
         if (k + 2 < 64) {
-            start_B_sb_2(tx, k, &B[k * 64 + col * 4096], sb);  // copy B[(k + 2)*64 : +64, col : +128] -> sb[(k + 2) % 3]
+            // copy B[(k + 2)*64 : +64, col : +128] -> sb[(k + 2) % 3]
+            start_B_sb_2(tx, k, &B[k * 64 + col * 4096], sb);
         }
         cp_async_commit();
         #pragma unroll
         for (int i = 0; i < 3; ++i) {
-            copy_sa_a_2(laneid, i, a, &sa[k % 3 * 16384 + wm * 64]);  // copy sa[k % 3, wm : +64, (i + 1)*16 : +16] -> a[(i + 1) % 2]
-            copy_sb_b_2(laneid, i, b, &sb[k % 3 * 8192 + wn * 64]);  // copy sb[k % 3, (i + 1)*16 : +16, wn : +64] -> b[(i + 1) % 2]
+            // copy sa[k % 3, wm : +64, (i + 1)*16 : +16] -> a[(i + 1) % 2]
+            copy_sa_a_2(laneid, i, a, &sa[k % 3 * 16384 + wm * 64]);
+            // copy sb[k % 3, (i + 1)*16 : +16, wn : +64] -> b[(i + 1) % 2]
+            copy_sb_b_2(laneid, i, b, &sb[k % 3 * 8192 + wn * 64]);
             mma_a_b_c(i, c, a, b);  // mma a[i % 2] b[i % 2] c -> c
         }
         cp_async_wait<1>();
         __syncthreads();
         if (k + 1 < 64) {
-            copy_sa_a(laneid, a, &sa[(k + 1) % 3 * 16384 + wm * 64]);  // copy sa[(k + 1) % 3, wm : +64, 0 : +16] -> a[0]
+            // copy sa[(k + 1) % 3, wm : +64, 0 : +16] -> a[0]
+            copy_sa_a(laneid, a, &sa[(k + 1) % 3 * 16384 + wm * 64]);
         }
         if (k + 1 < 64) {
             copy_sb_b(laneid, b, &sb[(k + 1) % 3 * 8192 + wn * 64]);  // copy sb[(k + 1) % 3, 0 : +16, wn : +64] -> b[0]

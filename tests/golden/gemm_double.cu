@@ -8,119 +8,23 @@
 // out: Swizzle(3, 1, 2) o S[(64, 32):(32, 1)] [64, 32], shared
 // gemm D = acc, acc = A B: mma_sync 64 x 32 x 16, 4 stages by cp_async
 //
-// 1. fill sums, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
+// 1. fill sums, scope cta, variant registers
+// 2. copy A[m*64 : +64, s*16 : +16] -> sa[s], scope cta, variant cp_async
+// 3. copy B[s*16 : +16, n*32 : +32] -> sb[s], scope cta, variant cp_async
+// 4. copy sa[0, :, 0 : +8] -> a[0], scope cta, variant reg
+// 5. copy sb[0, 0 : +8] -> b[0], scope cta, variant reg
+// 6. copy sa[k % 4, :, (j + 1)*8 : +8] -> a[(j + 1) % 2], scope cta, variant reg
+// 7. copy sb[k % 4, (j + 1)*8 : +8] -> b[(j + 1) % 2], scope cta, variant reg
+// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta, variant mma_sync
+// 9. copy sa[(k + 1) % 4, :, 0 : +8] -> a[0], scope cta, variant reg
+// 10. copy sb[(k + 1) % 4, 0 : +8] -> b[0], scope cta, variant reg
+// 11. copy A[m*64 : +64, (k + 4)*16 : +16] -> sa[k % 4], scope cta, variant cp_async
+// 12. copy B[(k + 4)*16 : +16, n*32 : +32] -> sb[k % 4], scope cta, variant cp_async
+// (3 more ops)
 //
-// 2. copy A[m*64 : +64, s*16 : +16] -> sa[s], scope cta
-//    variant: cp_async; 1024 sectors, 256 wavefronts, 64 instructions, 1024 address operations
-//    vector_width: 2 elements, 16 bytes; the widest of cp.async in runs of 16 and 1024
-//    partition: outer = 4, threads 128, elems 2, order row-major; all orders are this one
-//
-// 3. copy B[s*16 : +16, n*32 : +32] -> sb[s], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 512 address operations
-//    vector_width: 2 elements, 16 bytes; the widest of cp.async in runs of 16 and 512
-//    partition: outer = 2, threads 128, elems 2, order B's strides; the cheapest of 2 orders
-//
-// 4. copy sa[0, :, 0 : +8] -> a[0], scope cta
-//    variant: reg; 64 wavefronts, 32 instructions, 640 address operations
-//    vector_width: 1 element, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 5. copy sb[0, 0 : +8] -> b[0], scope cta
-//    variant: reg; 32 wavefronts, 16 instructions, 256 address operations
-//    vector_width: 1 element, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 6. copy sa[k % 4, :, (j + 1)*8 : +8] -> a[(j + 1) % 2], scope cta
-//    variant: reg; 384 wavefronts, 192 instructions, 4416 address operations
-//    vector_width: 1 element, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 7. copy sb[k % 4, (j + 1)*8 : +8] -> b[(j + 1) % 2], scope cta
-//    variant: reg; 192 wavefronts, 96 instructions, 1824 address operations
-//    vector_width: 1 element, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta
-//    variant: mma_sync; 96 instructions
-//    atom: mma.m16n8k8.f64.f64.f64.f64; the largest K that 8, the registers and sm_90 allow
-//    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 4, per_cta 96, flops 32768; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 32, a 16, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k8.f64.f64.f64.f64', (2, 2, 1), None, 'C', (64, 32, 8))
-//
-// 9. copy sa[(k + 1) % 4, :, 0 : +8] -> a[0], scope cta
-//    variant: reg; 384 wavefronts, 192 instructions, 3840 address operations
-//    vector_width: 1 element, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 10. copy sb[(k + 1) % 4, 0 : +8] -> b[0], scope cta
-//    variant: reg; 192 wavefronts, 96 instructions, 1536 address operations
-//    vector_width: 1 element, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 11. copy A[m*64 : +64, (k + 4)*16 : +16] -> sa[k % 4], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 576 address operations
-//    vector_width: 2 elements, 16 bytes; the widest of cp.async in runs of 16 and 1024
-//    partition: outer = 4, threads 128, elems 2, order row-major; all orders are this one
-//
-// 12. copy B[(k + 4)*16 : +16, n*32 : +32] -> sb[k % 4], scope cta
-//    variant: cp_async; 256 sectors, 64 wavefronts, 16 instructions, 288 address operations
-//    vector_width: 2 elements, 16 bytes; the widest of cp.async in runs of 16 and 512
-//    partition: outer = 2, threads 128, elems 2, order B's strides; the cheapest of 2 orders
-//
-// 13. mma a[1] b[1] sums -> sums, scope cta
-//    variant: mma_sync; 96 instructions
-//    atom: mma.m16n8k8.f64.f64.f64.f64; the largest K that 8, the registers and sm_90 allow
-//    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 4, per_cta 96, flops 32768; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 32, a 16, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k8.f64.f64.f64.f64', (2, 2, 1), None, 'C', (64, 32, 8))
-//
-// 14. copy sums -> out, scope cta
-//    variant: reg; 128 wavefronts, 32 instructions, 768 address operations
-//    vector_width: 2 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 15. copy out -> D[m*64 : +64, n*32 : +32], scope cta
-//    variant: gmem_smem; 512 sectors, 128 wavefronts, 64 instructions, 448 address operations
-//    vector_width: 2 elements, 16 bytes; the widest in runs of 2048 and 32
-//    partition: outer = 8, threads 128, elems 2, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k8 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k8_f64_f64_f64_f64(double *c, const double *a, const double *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait mma_m16n8k8_f64_f64_f64_f64
 
 __device__ __forceinline__ void fill_sums(double (&sums)[16])
 {
@@ -133,18 +37,18 @@ __device__ __forceinline__ void fill_sums(double (&sums)[16])
 __device__ __forceinline__ void start_A_sa(int tx, int s, const double *A, double *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[((s * 512 + i_ * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
-            &A[(i_ * 16 + (tx >> 3)) * 96 + (tx & 7) * 2]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[((s * 512 + i2 * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
+            &A[(i2 * 16 + (tx >> 3)) * 96 + (tx & 7) * 2]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb(int tx, int s, const double *B, double *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sb[((s * 256 + i_ * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
-            &B[(tx & 7) * 2 + (i_ * 16 + (tx >> 3)) * 96]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sb[((s * 256 + i2 * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
+            &B[(tx & 7) * 2 + (i2 * 16 + (tx >> 3)) * 96]);
     }
 }
 
@@ -202,18 +106,18 @@ __device__ __forceinline__ void mma_a_b_sums(int j, double (&sums)[16], const do
 __device__ __forceinline__ void start_A_sa_2(int tx, int k, const double *A, double *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[(((k & 3) * 512 + i_ * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
-            &A[(i_ * 16 + (tx >> 3)) * 96 + (tx & 7) * 2 + 64]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[(((k & 3) * 512 + i2 * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
+            &A[(i2 * 16 + (tx >> 3)) * 96 + (tx & 7) * 2 + 64]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb_2(int tx, int k, const double *B, double *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sb[(((k & 3) * 256 + i_ * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
-            &B[(tx & 7) * 2 + (i_ * 16 + (tx >> 3)) * 96 + 64]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sb[(((k & 3) * 256 + i2 * 128 + tx) ^ (((tx >> 3) & 3) * 2)) * 2],
+            &B[(tx & 7) * 2 + (i2 * 16 + (tx >> 3)) * 96 + 64]);
     }
 }
 
@@ -234,18 +138,18 @@ __device__ __forceinline__ void copy_sums_out(int warpid, int laneid, const doub
 {
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        *(uint4 *)&out[((f >> 1) & 1) * 1024 + (warpid & 1) * 512 + (f & 1) * 256 + (laneid >> 2) * 32
+        *(double2 *)&out[((f >> 1) & 1) * 1024 + (warpid & 1) * 512 + (f & 1) * 256 + (laneid >> 2) * 32
             + (f >> 2) * 16 + ((warpid >> 1) ^ ((laneid >> 2) & 1)) * 8 + (laneid & 3) * 2] =
-                *(const uint4 *)&sums[f * 2];
+                *(const double2 *)&sums[f * 2];
     }
 }
 
 __device__ __forceinline__ void copy_out_D(int tx, const double *out, double *D)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 8; ++i_) {
-        *(uint4 *)&D[(i_ * 8 + (tx >> 4)) * 160 + (tx & 15) * 2] =
-            *(const uint4 *)&out[((i_ * 128 + tx) ^ (((tx >> 4) & 1) * 4)) * 2];
+    for (int i2 = 0; i2 < 8; ++i2) {
+        *(double2 *)&D[(i2 * 8 + (tx >> 4)) * 160 + (tx & 15) * 2] =
+            *(const double2 *)&out[((i2 * 128 + tx) ^ (((tx >> 4) & 1) * 4)) * 2];
     }
 }
 
@@ -260,9 +164,12 @@ gemm_double(const double *__restrict__ A, const double *__restrict__ B, double *
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
-    __align__(16) double a[16];  // S[(2, 2, 2, 2, 8, 2, 4):(8, 4, 1@warpid, 1, 4@laneid, 2, 1@laneid)] + R[2:2@warpid] [2, 64, 8]
-    __align__(16) double b[8];  // S[(2, 2, 4, 2, 2, 8):(4, 1, 1@laneid, 2, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 8, 32]
-    __align__(16) double sums[16];  // tiled_mma('mma.m16n8k8.f64.f64.f64.f64', (2, 2, 1), (None, None, None), 'C', (64, 32, 16)) [64, 32]
+    // S[(2, 2, 2, 2, 8, 2, 4):(8, 4, 1@warpid, 1, 4@laneid, 2, 1@laneid)] + R[2:2@warpid] [2, 64, 8]
+    __align__(16) double a[16];
+    // S[(2, 2, 4, 2, 2, 8):(4, 1, 1@laneid, 2, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 8, 32]
+    __align__(16) double b[8];
+    // tiled_mma('mma.m16n8k8.f64.f64.f64.f64', (2, 2, 1), (None, None, None), 'C', (64, 32, 16)) [64, 32]
+    __align__(16) double sums[16];
 
     const int i = bx;
     const int m = i % 3;
@@ -282,7 +189,8 @@ gemm_double(const double *__restrict__ A, const double *__restrict__ B, double *
     for (int k = 0; k < 6; ++k) {
         #pragma unroll
         for (int j = 0; j < 1; ++j) {
-            copy_sa_a_2(warpid, laneid, j, a, &sa[(k & 3) * 1024]);  // copy sa[k % 4, :, (j + 1)*8 : +8] -> a[(j + 1) % 2]
+            // copy sa[k % 4, :, (j + 1)*8 : +8] -> a[(j + 1) % 2]
+            copy_sa_a_2(warpid, laneid, j, a, &sa[(k & 3) * 1024]);
             copy_sb_b_2(warpid, laneid, j, b, &sb[(k & 3) * 512]);  // copy sb[k % 4, (j + 1)*8 : +8] -> b[(j + 1) % 2]
             mma_a_b_sums(j, sums, a, b);  // mma a[j % 2] b[j % 2] sums -> sums
         }

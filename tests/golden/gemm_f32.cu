@@ -6,116 +6,25 @@
 // sa: S[(5, 8, 128):(1056, 132, 1)] [5, 8, 128], shared
 // gemm D = acc, acc = A B: simt 128 x 64 x 8, 5 stages by cp_async
 //
-// 1. fill sums, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
+// 1. fill sums, scope cta, variant registers
+// 2. copy A[m*128 : +128, s*8 : +8] -> sa_t[s], scope cta, variant cp_async
+// 3. copy B[s*8 : +8, n*64 : +64] -> sb[s], scope cta, variant cp_async
+// 4. copy sa_t[0, :, 0 : +1] -> a[0], scope cta, variant reg
+// 5. copy sb[0, 0 : +1] -> b[0], scope cta, variant reg
+// 6. copy sa_t[k % 5, :, (j + 1)*1 : +1] -> a[(j + 1) % 2], scope cta, variant reg
+// 7. copy sb[k % 5, (j + 1)*1 : +1] -> b[(j + 1) % 2], scope cta, variant reg
+// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta, variant simt
+// 9. copy sa_t[(k + 1) % 5, :, 0 : +1] -> a[0], scope cta, variant reg
+// 10. copy sb[(k + 1) % 5, 0 : +1] -> b[0], scope cta, variant reg
+// 11. copy A[m*128 : +128, (k + 5)*8 : +8] -> sa_t[k % 5], scope cta, variant cp_async
+// 12. copy B[(k + 5)*8 : +8, n*64 : +64] -> sb[k % 5], scope cta, variant cp_async
+// 13. mma a[1] b[1] sums -> sums, scope cta, variant simt
+// 14. copy sums -> h, scope cta, variant reg_reg
+// 15. copy h -> D[m*128 : +128, n*64 : +64], scope cta, variant reg
 //
-// 2. copy A[m*128 : +128, s*8 : +8] -> sa_t[s], scope cta
-//    variant: cp_async; 630 sectors, 250 wavefronts, 160 instructions, 1120 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
-//    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
-//
-// 3. copy B[s*8 : +8, n*64 : +64] -> sb[s], scope cta
-//    variant: cp_async; 350 sectors, 80 wavefronts, 40 instructions, 240 address operations
-//    vector_width: 2 elements, 8 bytes; the widest of cp.async in runs of 64
-//    partition: outer = 1, threads 256, elems 2, order row-major; all orders are this one
-//
-// 4. copy sa_t[0, :, 0 : +1] -> a[0], scope cta
-//    variant: reg; 32 wavefronts, 16 instructions, 64 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 5. copy sb[0, 0 : +1] -> b[0], scope cta
-//    variant: reg; 32 wavefronts, 8 instructions, 16 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 6. copy sa_t[k % 5, :, (j + 1)*1 : +1] -> a[(j + 1) % 2], scope cta
-//    variant: reg; 2016 wavefronts, 1008 instructions, 5040 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 7. copy sb[k % 5, (j + 1)*1 : +1] -> b[(j + 1) % 2], scope cta
-//    variant: reg; 2016 wavefronts, 504 instructions, 1512 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta
-//    variant: simt; 16128 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_80 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, n, m serpentine; b's fragment stays while m goes there and back, so a's stays where n goes on
-//    products: per_warp = 32, per_cta 16128, flops 16384; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 32, a 8, b 4; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,64,1))
-//
-// 9. copy sa_t[(k + 1) % 5, :, 0 : +1] -> a[0], scope cta
-//    variant: reg; 288 wavefronts, 144 instructions, 576 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 10. copy sb[(k + 1) % 5, 0 : +1] -> b[0], scope cta
-//    variant: reg; 288 wavefronts, 72 instructions, 144 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 11. copy A[m*128 : +128, (k + 5)*8 : +8] -> sa_t[k % 5], scope cta
-//    variant: cp_async; 486 sectors, 182 wavefronts, 128 instructions, 1024 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
-//    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
-//
-// 12. copy B[(k + 5)*8 : +8, n*64 : +64] -> sb[k % 5], scope cta
-//    variant: cp_async; 262 sectors, 64 wavefronts, 32 instructions, 224 address operations
-//    vector_width: 2 elements, 8 bytes; the widest of cp.async in runs of 64
-//    partition: outer = 1, threads 256, elems 2, order row-major; all orders are this one
-//
-// 13. mma a[1] b[1] sums -> sums, scope cta
-//    variant: simt; 2304 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_80 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, n, m serpentine; b's fragment stays while m goes there and back, so a's stays where n goes on
-//    products: per_warp = 32, per_cta 2304, flops 16384; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 32, a 8, b 4; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,64,1))
-//
-// 14. copy sums -> h, scope cta
-//    variant: reg_reg; no cost
-//    registers_per_thread: 32; both tensors give every thread the same elements
-//
-// 15. copy h -> D[m*128 : +128, n*64 : +64], scope cta
-//    variant: reg; 1224 sectors, 72 instructions, 648 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
-// 4 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
-__device__ __forceinline__ void cp_async_4_or_zero(void *smem, const void *gmem, bool inside)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 4 : 0) : "memory");
-}
-
-// 8 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
-__device__ __forceinline__ void cp_async_8_or_zero(void *smem, const void *gmem, bool inside)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 8 : 0) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_4_or_zero cp_async_8_or_zero cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void fill_sums(float (&sums)[32])
 {
@@ -128,8 +37,8 @@ __device__ __forceinline__ void fill_sums(float (&sums)[32])
 __device__ __forceinline__ void start_A_sa_t(int tx, int M, int m, const float *A, float *sa_t)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)], &A[i_ * 2240], m * 128 + i_ * 32
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i2 * 32 + (tx >> 3)], &A[i2 * 2240], m * 128 + i2 * 32
             + (tx >> 3) < M);
     }
 }
@@ -143,26 +52,26 @@ __device__ __forceinline__ void copy_sa_t_a(int tx, float (&a)[16], const float 
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&a[f * 4] = *(const uint4 *)&sa_t[f * 64 + (tx >> 4) * 4];
+        *(float4 *)&a[f * 4] = *(const float4 *)&sa_t[f * 64 + (tx >> 4) * 4];
     }
 }
 
 __device__ __forceinline__ void copy_sb_b(int tx, float (&b)[8], const float *sb)
 {
-    *(uint4 *)&b[0] = *(const uint4 *)&sb[(tx & 15) * 4];
+    *(float4 *)&b[0] = *(const float4 *)&sb[(tx & 15) * 4];
 }
 
 __device__ __forceinline__ void copy_sa_t_a_2(int tx, int j, float (&a)[16], const float *sa_t)
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&a[((j + 1) & 1) * 8 + f * 4] = *(const uint4 *)&sa_t[f * 64 + (tx >> 4) * 4 + 132];
+        *(float4 *)&a[((j + 1) & 1) * 8 + f * 4] = *(const float4 *)&sa_t[f * 64 + (tx >> 4) * 4 + 132];
     }
 }
 
 __device__ __forceinline__ void copy_sb_b_2(int tx, int j, float (&b)[8], const float *sb)
 {
-    *(uint4 *)&b[((j + 1) & 1) * 4] = *(const uint4 *)&sb[(tx & 15) * 4 + 64];
+    *(float4 *)&b[((j + 1) & 1) * 4] = *(const float4 *)&sb[(tx & 15) * 4 + 64];
 }
 
 __device__ __forceinline__ void mma_a_b_sums(int j, float (&sums)[32], const float (&a)[16],
@@ -182,8 +91,8 @@ __device__ __forceinline__ void mma_a_b_sums(int j, float (&sums)[32], const flo
 __device__ __forceinline__ void start_A_sa_t_2(int tx, int M, int k, int m, const float *A, float *sa_t)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)], &A[i_ * 2240 + 40], m * 128 + i_ * 32
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i2 * 32 + (tx >> 3)], &A[i2 * 2240 + 40], m * 128 + i2 * 32
             + (tx >> 3) < M && k * 8 + (tx & 7) + 40 < 70);
     }
 }
@@ -221,7 +130,7 @@ __device__ __forceinline__ void copy_h_D(int tx, int M, int m, int n, const floa
     for (int f = 0; f < 16; ++f) {
         if (m * 128 + (f >> 3) * 64 + (tx >> 4) * 4 + ((f >> 1) & 3) < M && n * 64 + (tx & 15) * 4
             + (f & 1) * 2 < 130) {
-            *(uint2 *)&D[((f >> 3) * 64 + ((f >> 1) & 3)) * 130 + (f & 1) * 2] = *(const uint2 *)&h[f * 2];
+            *(float2 *)&D[((f >> 3) * 64 + ((f >> 1) & 3)) * 130 + (f & 1) * 2] = *(const float2 *)&h[f * 2];
         }
     }
 }
@@ -236,7 +145,8 @@ gemm_f32(const float *__restrict__ A, const float *__restrict__ B, float *__rest
     __builtin_assume(tx < 256);
     __align__(16) float a[16];  // S[(2, 2, 16, 4):(8, 4, 16@tx, 1)] + R[16:1@tx] [2, 128, 1]
     __align__(16) float b[8];  // S[(2, 16, 4):(4, 1@tx, 1)] + R[16:16@tx] [2, 1, 64]
-    __align__(16) float sums[32];  // tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('R=4', 'R=4', None), 'C', (128, 64, 8)) [128, 64]
+    // tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('R=4', 'R=4', None), 'C', (128, 64, 8)) [128, 64]
+    __align__(16) float sums[32];
     __align__(16) float h[32];  // S[(2, 16, 4, 16, 4):(16, 16@tx, 4, 1@tx, 1)] [128, 64]
 
     const int tm = (M + 127) >> 7;
@@ -248,7 +158,8 @@ gemm_f32(const float *__restrict__ A, const float *__restrict__ B, float *__rest
     fill_sums(sums);  // fill sums
     #pragma unroll
     for (int s = 0; s < 5; ++s) {
-        start_A_sa_t(tx, M, m, &A[(m * 128 + (tx >> 3)) * 70 + s * 8 + (tx & 7)], &sa[s * 1056]);  // copy A[m*128 : +128, s*8 : +8] -> sa_t[s]
+        // copy A[m*128 : +128, s*8 : +8] -> sa_t[s]
+        start_A_sa_t(tx, M, m, &A[(m * 128 + (tx >> 3)) * 70 + s * 8 + (tx & 7)], &sa[s * 1056]);
         start_B_sb(tx, n, &B[s * 1040 + n * 64], &sb[s * 512]);  // copy B[s*8 : +8, n*64 : +64] -> sb[s]
         cp_async_commit();
     }
@@ -260,7 +171,8 @@ gemm_f32(const float *__restrict__ A, const float *__restrict__ B, float *__rest
     for (int k = 0; k < 9; ++k) {
         #pragma unroll
         for (int j = 0; j < 7; ++j) {
-            copy_sa_t_a_2(tx, j, a, &sa[k % 5 * 1056 + j * 132]);  // copy sa_t[k % 5, :, (j + 1)*1 : +1] -> a[(j + 1) % 2]
+            // copy sa_t[k % 5, :, (j + 1)*1 : +1] -> a[(j + 1) % 2]
+            copy_sa_t_a_2(tx, j, a, &sa[k % 5 * 1056 + j * 132]);
             copy_sb_b_2(tx, j, b, &sb[k % 5 * 512 + j * 64]);  // copy sb[k % 5, (j + 1)*1 : +1] -> b[(j + 1) % 2]
             mma_a_b_sums(j, sums, a, b);  // mma a[j % 2] b[j % 2] sums -> sums
         }
@@ -269,15 +181,18 @@ gemm_f32(const float *__restrict__ A, const float *__restrict__ B, float *__rest
         copy_sa_t_a(tx, a, &sa[(k + 1) % 5 * 1056]);  // copy sa_t[(k + 1) % 5, :, 0 : +1] -> a[0]
         copy_sb_b(tx, b, &sb[(k + 1) % 5 * 512]);  // copy sb[(k + 1) % 5, 0 : +1] -> b[0]
         if (k + 5 < 9) {
-            start_A_sa_t_2(tx, M, k, m, &A[(m * 128 + (tx >> 3)) * 70 + k * 8 + (tx & 7)], &sa[k % 5 * 1056]);  // copy A[m*128 : +128, (k + 5)*8 : +8] -> sa_t[k % 5]
+            // copy A[m*128 : +128, (k + 5)*8 : +8] -> sa_t[k % 5]
+            start_A_sa_t_2(tx, M, k, m, &A[(m * 128 + (tx >> 3)) * 70 + k * 8 + (tx & 7)], &sa[k % 5 * 1056]);
         }
         if (k + 5 < 9) {
-            start_B_sb_2(tx, k, n, &B[k * 1040 + n * 64], &sb[k % 5 * 512]);  // copy B[(k + 5)*8 : +8, n*64 : +64] -> sb[k % 5]
+            // copy B[(k + 5)*8 : +8, n*64 : +64] -> sb[k % 5]
+            start_B_sb_2(tx, k, n, &B[k * 1040 + n * 64], &sb[k % 5 * 512]);
         }
         cp_async_commit();
         mma_a_b_sums_2(sums, a, b);  // mma a[1] b[1] sums -> sums
     }
     cp_async_wait<0>();
     copy_sums_h(h, sums);  // copy sums -> h
-    copy_h_D(tx, M, m, n, h, &D[(m * 128 + (tx >> 4) * 4) * 130 + n * 64 + (tx & 15) * 4]);  // copy h -> D[m*128 : +128, n*64 : +64]
+    // copy h -> D[m*128 : +128, n*64 : +64]
+    copy_h_D(tx, M, m, n, h, &D[(m * 128 + (tx >> 4) * 4) * 130 + n * 64 + (tx & 15) * 4]);
 }

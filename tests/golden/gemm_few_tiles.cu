@@ -10,136 +10,23 @@
 // sb: S[(1, 512, 8):(4096, 8, 1)] [1, 512, 8], shared
 // gemm D = max(acc + bias, 0.0), acc = A B: mma_sync 16 x 8 x 512, 1 stages by threads, 8 warps share K
 //
-// 1. fill sums, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
+// 1. fill sums, scope warp, variant registers
+// 2. copy A[m*16 : +16, 0 : +512] -> ra, scope cta, variant reg
+// 3. copy B[0 : +512, n*8 : +8] -> rb, scope cta, variant reg
+// 4. copy ra -> sa[0], scope cta, variant reg
+// 5. copy rb -> sb[0], scope cta, variant reg
+// 6. copy A[m*16 : +16, (k + 1)*512 : +512] -> ra, scope cta, variant reg
+// 7. copy B[(k + 1)*512 : +512, n*8 : +8] -> rb, scope cta, variant reg
+// 8. copy A[m*16 : +16, (k + 1)*512 : +512] -> ra, scope cta, variant reg
+// 9. copy B[(k + 1)*512 : +512, n*8 : +8] -> rb, scope cta, variant reg
+// 10. copy sa[0, :, part + j*16 : +16] -> a[j % 2], scope warp, variant ldstmatrix
+// (7 more ops)
 //
-// 2. copy A[m*16 : +16, 0 : +512] -> ra, scope cta
-//    variant: reg; 992 sectors, 256 instructions, 256 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 3. copy B[0 : +512, n*8 : +8] -> rb, scope cta
-//    variant: reg; 640 sectors, 128 instructions, 128 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
-//
-// 4. copy ra -> sa[0], scope cta
-//    variant: reg; 768 wavefronts, 768 instructions, 4608 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 5. copy rb -> sb[0], scope cta
-//    variant: reg; 384 wavefronts, 384 instructions, 768 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
-//
-// 6. copy A[m*16 : +16, (k + 1)*512 : +512] -> ra, scope cta
-//    variant: reg; 992 sectors, 256 instructions, 512 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 7. copy B[(k + 1)*512 : +512, n*8 : +8] -> rb, scope cta
-//    variant: reg; 640 sectors, 128 instructions, 256 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
-//
-// 8. copy A[m*16 : +16, (k + 1)*512 : +512] -> ra, scope cta
-//    variant: reg; 730 sectors, 189 instructions, 378 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 9. copy B[(k + 1)*512 : +512, n*8 : +8] -> rb, scope cta
-//    variant: reg; 471 sectors, 95 instructions, 190 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
-//
-// 10. copy sa[0, :, part + j*16 : +16] -> a[j % 2], scope warp
-//    variant: ldstmatrix; 384 wavefronts, 96 instructions, 864 address operations
-//    matrices: matrices = 4, trans true; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 11. copy sb[0, part + j*16 : +16] -> b[j % 2], scope warp
-//    variant: ldstmatrix; 192 wavefronts, 96 instructions, 192 address operations
-//    matrices: matrices = 2, trans true; the cheapest of 2 that fit
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//
-// 12. mma a[j % 2] b[j % 2] sums -> sums, scope warp
-//    variant: mma_sync; 96 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 1, per_cta 96, flops 4096; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 4, a 4, b 2; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (16, 8, 16))
-//
-// 13. copy sums -> joined[warpid], scope warp
-//    variant: reg; 32 wavefronts, 16 instructions, 48 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 14. copy joined[0] -> total, scope cta
-//    variant: reg; 4 wavefronts, 4 instructions, 4 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 1; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 15. elementwise total joined[q] -> total, scope cta
-//    variant: threads; 28 wavefronts, 28 instructions, 28 address operations
-//    vector_width: elems = 1; the widest that any operand in memory allows
-//    elements_per_thread: 1; what total gives to one
-//
-// 16. elementwise total bias[n*8 : +8] -> h, scope cta
-//    variant: threads; 4 sectors, 4 instructions, 4 address operations
-//    vector_width: elems = 1; the widest that any operand in memory allows
-//    elements_per_thread: 1; what h gives to one
-//
-// 17. copy h -> D[m*16 : +16, n*8 : +8], scope cta
-//    variant: reg; 20 sectors, 4 instructions, 20 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 1; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
-__device__ __forceinline__ void ldmatrix_x2_trans(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-        : "=r"(words[0]), "=r"(words[1]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: ldmatrix_x4_trans ldmatrix_x2_trans mma_m16n8k16_f32_bf16_bf16_f32 float_to_bfloat16
 
 __device__ __forceinline__ void fill_sums(float (&sums)[4])
 {
@@ -237,7 +124,7 @@ __device__ __forceinline__ void copy_sums_joined(int laneid, const float (&sums)
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&joined[f * 64 + laneid * 2] = *(const uint2 *)&sums[f * 2];
+        *(float2 *)&joined[f * 64 + laneid * 2] = *(const float2 *)&sums[f * 2];
     }
 }
 
@@ -250,20 +137,20 @@ __device__ __forceinline__ void copy_joined_total(int tx, float (&total)[1], con
 
 __device__ __forceinline__ void elementwise_joined_total(int tx, float (&total)[1], const float *joined)
 {
-    float joined_own[1];
+    float joined_vals[1];
     if (tx < 128) {
-        joined_own[0] = joined[tx & 127];
-        total[0] = total[0] + joined_own[0];
+        joined_vals[0] = joined[tx & 127];
+        total[0] = total[0] + joined_vals[0];
     }
 }
 
 __device__ __forceinline__ void elementwise_total_bias_h(int tx, int n, bfloat16_t (&h)[1],
     const float (&total)[1], const float *bias)
 {
-    float bias_own[1];
+    float bias_vals[1];
     if (tx < 128) {
-        bias_own[0] = (n * 8 + (tx & 7) < 19) ? bias[tx & 7] : 0.0f;
-        h[0] = float_to_bfloat16(fmaxf(total[0] + bias_own[0], 0.0f));
+        bias_vals[0] = (n * 8 + (tx & 7) < 19) ? bias[tx & 7] : 0.0f;
+        h[0] = float_to_bfloat16(fmaxf(total[0] + bias_vals[0], 0.0f));
     }
 }
 
@@ -293,7 +180,8 @@ gemm_few_tiles(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
     __align__(16) bfloat16_t rb[16];  // S[(16, 32, 8):(1, 8@tx, 1@tx)] [512, 8]
     __align__(16) bfloat16_t a[16];  // S[(2, 2, 8, 2, 4, 2):(8, 2, 4@laneid, 4, 1@laneid, 1)] [2, 16, 16]
     __align__(16) bfloat16_t b[8];  // S[(2, 2, 4, 2, 8):(4, 2, 1@laneid, 1, 4@laneid)] [2, 16, 8]
-    __align__(16) float sums[4];  // tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), (None, None, None), 'C', (16, 8, 512)) [16, 8]
+    // tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), (None, None, None), 'C', (16, 8, 512)) [16, 8]
+    __align__(16) float sums[4];
     float total[1];  // S[(16, 8):(8@tx, 1@tx)] [16, 8]
     bfloat16_t h[1];  // S[(16, 8):(8@tx, 1@tx)] [16, 8]
 
@@ -310,16 +198,20 @@ gemm_few_tiles(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
         copy_rb_sb(tx, rb, sb);  // copy rb -> sb[0]
         __syncthreads();
         if (k * 512 + 1024 < 1402) {
-            copy_A_ra_2(tx, m, ra, &A[m * 16 + (tx & 15) + (k * 512 + (tx >> 4)) * 39]);  // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
+            // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
+            copy_A_ra_2(tx, m, ra, &A[m * 16 + (tx & 15) + (k * 512 + (tx >> 4)) * 39]);
         }
         if (k * 512 + 1024 < 1402) {
-            copy_B_rb_2(tx, n, rb, &B[(k * 512 + (tx >> 3)) * 19 + n * 8 + (tx & 7)]);  // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
+            // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
+            copy_B_rb_2(tx, n, rb, &B[(k * 512 + (tx >> 3)) * 19 + n * 8 + (tx & 7)]);
         }
         if (k + 1 < 3 && 1402 < k * 512 + 1025) {
-            copy_A_ra_3(tx, k, m, ra, &A[m * 16 + (tx & 15) + (k * 512 + (tx >> 4)) * 39]);  // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
+            // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
+            copy_A_ra_3(tx, k, m, ra, &A[m * 16 + (tx & 15) + (k * 512 + (tx >> 4)) * 39]);
         }
         if (k + 1 < 3 && 1402 < k * 512 + 1025) {
-            copy_B_rb_3(tx, k, n, rb, &B[(k * 512 + (tx >> 3)) * 19 + n * 8 + (tx & 7)]);  // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
+            // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
+            copy_B_rb_3(tx, k, n, rb, &B[(k * 512 + (tx >> 3)) * 19 + n * 8 + (tx & 7)]);
         }
         #pragma unroll
         for (int j = 0; j < 4; ++j) {

@@ -8,89 +8,21 @@
 // sa: Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 128, 1)] [3, 128, 128], shared
 // sb: Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 1, 128)] [3, 128, 128], shared
 //
-// 1. fill c, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
+// 1. fill c, scope warp, variant registers
+// 2. copy A[by*128 : +128, s*128 : +128] -> sa[s], scope cta, variant cp_async
+// 3. copy B[s*128 : +128, bx*128 : +128] -> sb[s], scope cta, variant cp_async
+// 4. copy A[by*128 : +128, (k + 2)*128 : +128] -> sa[(k + 2) % 3], scope cta, variant cp_async
+// 5. copy B[(k + 2)*128 : +128, bx*128 : +128] -> sb[(k + 2) % 3], scope cta, variant cp_async
+// 6. copy sa[k % 3, warpid % 2 * 64 : +64, i*32 : +32] -> a, scope warp, variant reg
+// 7. copy sb[k % 3, i*32 : +32, warpid // 2 * 32 : +32] -> b, scope warp, variant reg
+// 8. mma a b c -> c, scope warp, variant mma_sync
+// 9. elementwise c rows[row : +64] col_scale[col : +32] -> D[row : +64, col : +32], scope warp, variant ...
 //
-// 2. copy A[by*128 : +128, s*128 : +128] -> sa[s], scope cta
-//    variant: cp_async; 1024 sectors, 256 wavefronts, 64 instructions, 960 address operations
-//    vector_width: 16 elements, 16 bytes; the widest of cp.async in runs of 128 and 16384
-//    partition: outer = 4, threads 256, elems 16, order row-major; all orders are this one
-//
-// 3. copy B[s*128 : +128, bx*128 : +128] -> sb[s], scope cta
-//    variant: cp_async; 1024 sectors, 256 wavefronts, 64 instructions, 960 address operations
-//    vector_width: 16 elements, 16 bytes; the widest of cp.async in runs of 128 and 16384
-//    partition: outer = 4, threads 256, elems 16, order B's strides; the cheapest of 1 orders
-//
-// 4. copy A[by*128 : +128, (k + 2)*128 : +128] -> sa[(k + 2) % 3], scope cta
-//    variant: cp_async; 15360 sectors, 3840 wavefronts, 960 instructions, 17280 address operations
-//    vector_width: 16 elements, 16 bytes; the widest of cp.async in runs of 128 and 16384
-//    partition: outer = 4, threads 256, elems 16, order row-major; all orders are this one
-//
-// 5. copy B[(k + 2)*128 : +128, bx*128 : +128] -> sb[(k + 2) % 3], scope cta
-//    variant: cp_async; 15360 sectors, 3840 wavefronts, 960 instructions, 17280 address operations
-//    vector_width: 16 elements, 16 bytes; the widest of cp.async in runs of 128 and 16384
-//    partition: outer = 4, threads 256, elems 16, order B's strides; the cheapest of 1 orders
-//
-// 6. copy sa[k % 3, warpid % 2 * 64 : +64, i*32 : +32] -> a, scope warp
-//    variant: reg; 16384 wavefronts, 16384 instructions, 311296 address operations
-//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
-//
-// 7. copy sb[k % 3, i*32 : +32, warpid // 2 * 32 : +32] -> b, scope warp
-//    variant: reg; 8192 wavefronts, 8192 instructions, 122880 address operations
-//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 8. mma a b c -> c, scope warp
-//    variant: mma_sync; 16384 instructions
-//    atom: mma.m16n8k32.s32.s8.s8.s32; the largest K that 32, the registers and sm_80 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 16384, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 16, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k32.s32.s8.s8.s32', (1, 1, 1), None, 'C', (64, 32, 32))
-//
-// 9. elementwise c rows[row : +64] col_scale[col : +32] -> D[row : +64, col : +32], scope warp
-//    variant: threads; 2144 sectors, 352 instructions, 3136 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 64; what c gives to one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k32 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k32_s32_s8_s8_s32(int *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait mma_m16n8k32_s32_s8_s8_s32 float_to_bfloat16
 
 __device__ __forceinline__ void fill_c(int (&c)[64])
 {
@@ -103,36 +35,36 @@ __device__ __forceinline__ void fill_c(int (&c)[64])
 __device__ __forceinline__ void start_A_sa(int tx, int s, const signed char *A, signed char *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[((s * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7) * 16]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[((s * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
+            &A[(i2 * 32 + (tx >> 3)) * 4096 + (tx & 7) * 16]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb(int tx, int s, const signed char *B, signed char *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[((s * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
-            &B[(tx & 7) * 16 + (i_ * 32 + (tx >> 3)) * 4096]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[((s * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
+            &B[(tx & 7) * 16 + (i2 * 32 + (tx >> 3)) * 4096]);
     }
 }
 
 __device__ __forceinline__ void start_A_sa_2(int tx, int k, const signed char *A, signed char *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[(((k + 2) % 3 * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7) * 16 + 256]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[(((k + 2) % 3 * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
+            &A[(i2 * 32 + (tx >> 3)) * 4096 + (tx & 7) * 16 + 256]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb_2(int tx, int k, const signed char *B, signed char *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[(((k + 2) % 3 * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
-            &B[(tx & 7) * 16 + (i_ * 32 + (tx >> 3)) * 4096 + 256]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[(((k + 2) % 3 * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 16],
+            &B[(tx & 7) * 16 + (i2 * 32 + (tx >> 3)) * 4096 + 256]);
     }
 }
 
@@ -172,27 +104,27 @@ __device__ __forceinline__ void mma_a_b_c(int (&c)[64], const signed char (&a)[6
 __device__ __forceinline__ void elementwise_c_rows_col_scale_D(int laneid, bfloat16_t *D, const int (&c)[64],
     const float *rows, const float *col_scale)
 {
-    __align__(16) bfloat16_t D_own[64];
-    __align__(16) float rows_own[8];
-    __align__(16) float col_scale_own[8];
+    __align__(16) bfloat16_t d_vals[64];
+    __align__(16) float rows_vals[8];
+    __align__(16) float col_scale_vals[8];
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        rows_own[f] = rows[f * 8 + (laneid >> 2)];
+        rows_vals[f] = rows[f * 8 + (laneid >> 2)];
     }
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint2 *)&col_scale_own[f * 2] = *(const uint2 *)&col_scale[f * 8 + (laneid & 3) * 2];
+        *(float2 *)&col_scale_vals[f * 2] = *(const float2 *)&col_scale[f * 8 + (laneid & 3) * 2];
     }
     #pragma unroll
     for (int f = 0; f < 64; ++f) {
-        D_own[f] =
-            float_to_bfloat16(__fmul_rn(__fmul_rn((float)c[f], rows_own[(f >> 1) & 7]),
-                col_scale_own[(f >> 4) * 2 + (f & 1)]));
+        d_vals[f] =
+            float_to_bfloat16(__fmul_rn(__fmul_rn((float)c[f], rows_vals[(f >> 1) & 7]),
+                col_scale_vals[(f >> 4) * 2 + (f & 1)]));
     }
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
         *(unsigned *)&D[(f & 7) * 32768 + (laneid >> 2) * 4096 + (f >> 3) * 8 + (laneid & 3) * 2] =
-            *(const unsigned *)&D_own[f * 2];
+            *(const unsigned *)&d_vals[f * 2];
     }
 }
 
@@ -201,8 +133,10 @@ gemm_int8_rows(const signed char *__restrict__ A, const signed char *__restrict_
     const float *__restrict__ row_scale, const float *__restrict__ col_scale, bfloat16_t *__restrict__ D)
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 98304 bytes
-    signed char *const sa = (signed char *)(smem + 0);  // Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 128, 1)] [3, 128, 128]
-    signed char *const sb = (signed char *)(smem + 49152);  // Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 1, 128)] [3, 128, 128]
+    // Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 128, 1)] [3, 128, 128]
+    signed char *const sa = (signed char *)(smem + 0);
+    // Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 1, 128)] [3, 128, 128]
+    signed char *const sb = (signed char *)(smem + 49152);
     const int tx = threadIdx.x;
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
@@ -226,18 +160,23 @@ gemm_int8_rows(const signed char *__restrict__ A, const signed char *__restrict_
         cp_async_wait<1>();
         __syncthreads();
         if (k + 2 < 32) {
-            start_A_sa_2(tx, k, &A[by * 524288 + k * 128], sa);  // copy A[by*128 : +128, (k + 2)*128 : +128] -> sa[(k + 2) % 3]
+            // copy A[by*128 : +128, (k + 2)*128 : +128] -> sa[(k + 2) % 3]
+            start_A_sa_2(tx, k, &A[by * 524288 + k * 128], sa);
         }
         if (k + 2 < 32) {
-            start_B_sb_2(tx, k, &B[k * 128 + bx * 524288], sb);  // copy B[(k + 2)*128 : +128, bx*128 : +128] -> sb[(k + 2) % 3]
+            // copy B[(k + 2)*128 : +128, bx*128 : +128] -> sb[(k + 2) % 3]
+            start_B_sb_2(tx, k, &B[k * 128 + bx * 524288], sb);
         }
         cp_async_commit();
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            copy_sa_a(laneid, i, a, &sa[k % 3 * 16384 + (warpid & 1) * 8192]);  // copy sa[k % 3, warpid % 2 * 64 : +64, i*32 : +32] -> a
-            copy_sb_b(laneid, i, b, &sb[k % 3 * 16384 + (warpid >> 1) * 4096]);  // copy sb[k % 3, i*32 : +32, warpid // 2 * 32 : +32] -> b
+            // copy sa[k % 3, warpid % 2 * 64 : +64, i*32 : +32] -> a
+            copy_sa_a(laneid, i, a, &sa[k % 3 * 16384 + (warpid & 1) * 8192]);
+            // copy sb[k % 3, i*32 : +32, warpid // 2 * 32 : +32] -> b
+            copy_sb_b(laneid, i, b, &sb[k % 3 * 16384 + (warpid >> 1) * 4096]);
             mma_a_b_c(c, a, b);  // mma a b c -> c
         }
     }
-    elementwise_c_rows_col_scale_D(laneid, &D[row * 4096 + col], c, &row_scale[row], &col_scale[col]);  // elementwise c rows[row : +64] col_scale[col : +32] -> D[row : +64, col : +32]
+    // elementwise c rows[row : +64] col_scale[col : +32] -> D[row : +64, col : +32]
+    elementwise_c_rows_col_scale_D(laneid, &D[row * 4096 + col], c, &row_scale[row], &col_scale[col]);
 }

@@ -9,188 +9,27 @@
 // out: Swizzle(3, 3, 3) o S[(4, 16, 64):(1024, 64, 1)] [4, 16, 64], shared
 // gemm D = acc, acc = A B: mma_sync 128 x 128 x 64, 4 stages by tma
 //
-// 1. copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4], scope role
-//    variant: tma; 576 sectors, 128 wavefronts, 1 instruction
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
+// 1. copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4], scope role, variant tma
+// 2. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role, variant tma
+// 3. copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4], scope role, variant tma
+// 4. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role, variant tma
+// 5. fill sums, scope warp, variant registers
+// 6. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp, variant ldstmatrix
+// 7. copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0], scope warp, variant ldstmatrix
+// 8. copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2], scope warp, variant ...
+// 9. copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2], scope warp, variant ...
+// 10. mma a[s % 2] b[s % 2] sums -> sums, scope warp, variant mma_sync
+// 11. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp, variant ldstmatrix
+// (9 more ops)
 //
-// 2. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role
-//    variant: tma; 576 sectors, 128 wavefronts, 1 instruction
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 3. copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4], scope role
-//    variant: tma; 2880 sectors, 640 wavefronts, 5 instructions
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 4. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role
-//    variant: tma; 2880 sectors, 640 wavefronts, 5 instructions
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 5. fill sums, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
-//
-// 6. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp
-//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 144 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 7. copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0], scope warp
-//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 208 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 8. copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 960 wavefronts, 240 instructions, 2880 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 9. copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 960 wavefronts, 240 instructions, 3840 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 10. mma a[s % 2] b[s % 2] sums -> sums, scope warp
-//    variant: mma_sync; 1920 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 1920, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 11. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp
-//    variant: ldstmatrix; 320 wavefronts, 80 instructions, 720 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 12. copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0], scope warp
-//    variant: ldstmatrix; 320 wavefronts, 80 instructions, 1040 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 13. mma a[1] b[1] sums -> sums, scope warp
-//    variant: mma_sync; 640 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 640, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 14. copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 192 wavefronts, 48 instructions, 576 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 15. copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 192 wavefronts, 48 instructions, 768 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 16. mma a[s % 2] b[s % 2] sums -> sums, scope warp
-//    variant: mma_sync; 384 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 384, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 17. mma a[1] b[1] sums -> sums, scope warp
-//    variant: mma_sync; 128 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 128, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 18. cast sums[q*16 : +16] -> h, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 32; both tensors give every thread the same elements
-//
-// 19. copy h -> out[warpid], scope warp
-//    variant: ldstmatrix; 256 wavefronts, 64 instructions, 576 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 20. copy out[warpid] -> D[m*128 + wm + q*16 : +16, n*128 + wn : +64], scope warp
-//    variant: gmem_smem; 704 sectors, 192 wavefronts, 128 instructions, 704 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 64
-//    partition: outer = 4, threads 32, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// prelude: mbarrier_wait mbarrier_expect tma_load_2d ldmatrix_x4 mma_m16n8k16_f32_bf16_bf16_f32 mbarrier_arrive
+//          float_to_bfloat16 stmatrix_x4 mbarrier_init fence_async
 
 __device__ __forceinline__ void load_A_sa(int tx, int k, int m, unsigned long long *full,
     const TensorMap &A_map_128x64_128B, bfloat16_t *sa)
@@ -320,10 +159,10 @@ __device__ __forceinline__ void copy_out_D(int warpid, int laneid, int m, int n,
     const bfloat16_t *out, bfloat16_t *D)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        if (m * 128 + q * 16 + i_ * 4 + wm + (laneid >> 3) < 300 && n * 128 + (laneid & 7) * 8 + wn < 200) {
-            *(uint4 *)&D[i_ * 800] =
-                *(const uint4 *)&out[((warpid * 128 + i_ * 32 + laneid) ^ ((i_ & 1) * 4
+    for (int i2 = 0; i2 < 4; ++i2) {
+        if (m * 128 + q * 16 + i2 * 4 + wm + (laneid >> 3) < 300 && n * 128 + (laneid & 7) * 8 + wn < 200) {
+            *(uint4 *)&D[i2 * 800] =
+                *(const uint4 *)&out[((warpid * 128 + i2 * 32 + laneid) ^ ((i2 & 1) * 4
                     + (laneid >> 3))) * 8];
         }
     }
@@ -335,8 +174,10 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 139328 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(4, 128, 64):(8192, 64, 1)] [4, 128, 64]
-    bfloat16_t *const sb = (bfloat16_t *)(smem + 65536);  // Swizzle(3, 3, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128]
-    bfloat16_t *const out = (bfloat16_t *)(smem + 131072);  // Swizzle(3, 3, 3) o S[(4, 16, 64):(1024, 64, 1)] [4, 16, 64]
+    // Swizzle(3, 3, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128]
+    bfloat16_t *const sb = (bfloat16_t *)(smem + 65536);
+    // Swizzle(3, 3, 3) o S[(4, 16, 64):(1024, 64, 1)] [4, 16, 64]
+    bfloat16_t *const out = (bfloat16_t *)(smem + 131072);
     unsigned long long *const full = (unsigned long long *)(smem + 139264);  // mbarriers
     unsigned long long *const free = (unsigned long long *)(smem + 139296);  // mbarriers
     const int bx = blockIdx.x;
@@ -365,15 +206,19 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
             #pragma unroll 1
             for (int k = 0; k < 1; ++k) {
                 mbarrier_wait(&free[k], 1);
-                load_A_sa(tx, k, m, full, A_map_128x64_128B, &sa[k * 8192]);  // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb(tx, n, k, full, B_map_128x64_128B, &sb[k * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
+                load_A_sa(tx, k, m, full, A_map_128x64_128B, &sa[k * 8192]);
+                // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                load_B_sb(tx, n, k, full, B_map_128x64_128B, &sb[k * 8192]);
             }
             #pragma unroll 1
             for (int k_trip = 0; k_trip < 5; ++k_trip) {
                 const int k = k_trip + 1;
                 mbarrier_wait(&free[k & 3], ((k >> 2) + 1) & 1);
-                load_A_sa_2(tx, k, m, full, A_map_128x64_128B, &sa[(k & 3) * 8192]);  // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb_2(tx, n, k, full, B_map_128x64_128B, &sb[(k & 3) * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
+                load_A_sa_2(tx, k, m, full, A_map_128x64_128B, &sa[(k & 3) * 8192]);
+                // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                load_B_sb_2(tx, n, k, full, B_map_128x64_128B, &sb[(k & 3) * 8192]);
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
@@ -405,8 +250,10 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
                 const int k = k_trip + 1;
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
-                    copy_sa_a_2(laneid, s, a, &sa[((k - 1) & 3) * 8192 + wm * 64]);  // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
-                    copy_sb_b_2(laneid, s, b, &sb[((k - 1) & 3) * 8192 + wn * 64]);  // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
+                    copy_sa_a_2(laneid, s, a, &sa[((k - 1) & 3) * 8192 + wm * 64]);
+                    // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    copy_sb_b_2(laneid, s, b, &sb[((k - 1) & 3) * 8192 + wn * 64]);
                     mma_a_b_sums(s, sums, a, b);  // mma a[s % 2] b[s % 2] sums -> sums
                 }
                 __syncwarp();
@@ -414,16 +261,20 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
                     mbarrier_arrive(&free[(k - 1) & 3]);
                 }
                 mbarrier_wait(&full[k & 3], k >> 2);
-                copy_sa_a(laneid, a, &sa[(k & 3) * 8192 + wm * 64]);  // copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0]
-                copy_sb_b(laneid, b, &sb[(k & 3) * 8192 + wn * 64]);  // copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0]
+                // copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0]
+                copy_sa_a(laneid, a, &sa[(k & 3) * 8192 + wm * 64]);
+                // copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0]
+                copy_sb_b(laneid, b, &sb[(k & 3) * 8192 + wn * 64]);
                 mma_a_b_sums_2(sums, a, b);  // mma a[1] b[1] sums -> sums
             }
             for (int k_trip = 0; k_trip < 1; ++k_trip) {
                 const int k = k_trip + 6;
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
-                    copy_sa_a_2(laneid, s, a, &sa[((k - 1) & 3) * 8192 + wm * 64]);  // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
-                    copy_sb_b_2(laneid, s, b, &sb[((k - 1) & 3) * 8192 + wn * 64]);  // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
+                    copy_sa_a_2(laneid, s, a, &sa[((k - 1) & 3) * 8192 + wm * 64]);
+                    // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    copy_sb_b_2(laneid, s, b, &sb[((k - 1) & 3) * 8192 + wn * 64]);
                     mma_a_b_sums(s, sums, a, b);  // mma a[s % 2] b[s % 2] sums -> sums
                 }
                 __syncwarp();
@@ -437,8 +288,9 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
                 cast_sums_h(q, h, sums);  // cast sums[q*16 : +16] -> h
                 copy_h_out(laneid, h, &out[warpid * 1024]);  // copy h -> out[warpid]
                 __syncwarp();
+                // copy out[warpid] -> D[m*128 + wm + q*16 : +16, n*128 + wn : +64]
                 copy_out_D(warpid, laneid, m, n, q, wm, wn, out,
-                    &D[(m * 128 + q * 16 + wm + (laneid >> 3)) * 200 + n * 128 + (laneid & 7) * 8 + wn]);  // copy out[warpid] -> D[m*128 + wm + q*16 : +16, n*128 + wn : +64]
+                    &D[(m * 128 + q * 16 + wm + (laneid >> 3)) * 200 + n * 128 + (laneid & 7) * 8 + wn]);
                 __syncwarp();
             }
         }

@@ -8,100 +8,24 @@
 // out: Swizzle(3, 2, 3) o S[(32, 32):(1, 32)] [32, 32], shared
 // gemm D = acc, acc = A B: mma_sync 32 x 32 x 32, 1 stages by threads
 //
-// 1. fill sums, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
+// 1. fill sums, scope cta, variant registers
+// 2. copy A[m*32 : +32, 0 : +32] -> ra, scope cta, variant reg
+// 3. copy B[0 : +32, n*32 : +32] -> rb, scope cta, variant reg
+// 4. copy ra -> sa[0], scope cta, variant reg
+// 5. copy rb -> sb[0], scope cta, variant reg
+// 6. copy A[m*32 : +32, (k + 1)*32 : +32] -> ra, scope cta, variant reg
+// 7. copy B[(k + 1)*32 : +32, n*32 : +32] -> rb, scope cta, variant reg
+// 8. copy sa[0, :, j*16 : +16] -> a[j % 2], scope cta, variant ldstmatrix
+// 9. copy sb[0, j*16 : +16] -> b[j % 2], scope cta, variant ldstmatrix
+// 10. mma a[j % 2] b[j % 2] sums -> sums, scope cta, variant mma_sync
+// 11. copy sums -> out, scope cta, variant reg
+// 12. copy out -> D[m*32 : +32, n*32 : +32], scope cta, variant gmem_smem
 //
-// 2. copy A[m*32 : +32, 0 : +32] -> ra, scope cta
-//    variant: reg; 64 sectors, 32 instructions, 32 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 3. copy B[0 : +32, n*32 : +32] -> rb, scope cta
-//    variant: reg; 19 sectors, 17 instructions, 17 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 4. copy ra -> sa[0], scope cta
-//    variant: reg; 32 wavefronts, 32 instructions, 192 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 5. copy rb -> sb[0], scope cta
-//    variant: reg; 32 wavefronts, 32 instructions, 192 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 6. copy A[m*32 : +32, (k + 1)*32 : +32] -> ra, scope cta
-//    variant: reg; no cost
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 7. copy B[(k + 1)*32 : +32, n*32 : +32] -> rb, scope cta
-//    variant: reg; no cost
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 8. copy sa[0, :, j*16 : +16] -> a[j % 2], scope cta
-//    variant: ldstmatrix; 32 wavefronts, 8 instructions, 64 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 9. copy sb[0, j*16 : +16] -> b[j % 2], scope cta
-//    variant: ldstmatrix; 32 wavefronts, 8 instructions, 64 address operations
-//    matrices: matrices = 4, trans true; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 10. mma a[j % 2] b[j % 2] sums -> sums, scope cta
-//    variant: mma_sync; 16 instructions
-//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that 16, the registers and sm_80 allow
-//    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 2, per_cta 16, flops 32768; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 8, a 4, b 4; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), None, 'C', (32, 32, 16))
-//
-// 11. copy sums -> out, scope cta
-//    variant: reg; 32 wavefronts, 32 instructions, 704 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 12. copy out -> D[m*32 : +32, n*32 : +32], scope cta
-//    variant: gmem_smem; 40 sectors, 3 wavefronts, 5 instructions, 14 address operations
-//    vector_width: 4 elements, 16 bytes (loads 16, stores 4); the widest in runs of 32
-//    partition: outer = 2, threads 128, elems 4, order out's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_f16_f16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+// prelude: ldmatrix_x4 ldmatrix_x4_trans mma_m16n8k16_f32_f16_f16_f32
 
 __device__ __forceinline__ void fill_sums(float (&sums)[8])
 {
@@ -177,20 +101,20 @@ __device__ __forceinline__ void copy_out_D(int tx, int n, int m, const float *ou
 {
     __align__(16) float regs[4];
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        if (n * 32 + i_ * 16 + (tx >> 3) < 35) {
-            *(uint4 *)&regs[0] = *(const uint4 *)&out[((i_ * 128 + tx) ^ (((tx >> 4) & 3) * 2)) * 4];
+    for (int i2 = 0; i2 < 2; ++i2) {
+        if (n * 32 + i2 * 16 + (tx >> 3) < 35) {
+            *(float4 *)&regs[0] = *(const float4 *)&out[((i2 * 128 + tx) ^ (((tx >> 4) & 3) * 2)) * 4];
             if (m * 32 + (tx & 7) * 4 < 33) {
-                D[i_ * 16] = regs[0];
+                D[i2 * 16] = regs[0];
             }
             if (m * 32 + (tx & 7) * 4 + 1 < 33) {
-                D[i_ * 16 + 35] = regs[1];
+                D[i2 * 16 + 35] = regs[1];
             }
             if (m * 32 + (tx & 7) * 4 + 2 < 33) {
-                D[i_ * 16 + 70] = regs[2];
+                D[i2 * 16 + 70] = regs[2];
             }
             if (m * 32 + (tx & 7) * 4 + 3 < 33) {
-                D[i_ * 16 + 105] = regs[3];
+                D[i2 * 16 + 105] = regs[3];
             }
         }
     }
@@ -210,9 +134,12 @@ gemm_odd(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__re
     __builtin_assume(tx < 128);
     __align__(16) half_t ra[8];  // S[(8, 4, 32):(1, 32@tx, 1@tx)] [32, 32]
     __align__(16) half_t rb[8];  // S[(8, 4, 32):(1, 32@tx, 1@tx)] [32, 32]
-    __align__(16) half_t a[16];  // S[(2, 2, 2, 8, 2, 4, 2):(8, 1@warpid, 2, 4@laneid, 4, 1@laneid, 1)] + R[2:2@warpid] [2, 32, 16]
-    __align__(16) half_t b[16];  // S[(2, 2, 4, 2, 2, 2, 8):(8, 2, 1@laneid, 1, 4, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 16, 32]
-    __align__(16) float sums[8];  // tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), (None, None, None), 'C', (32, 32, 32)) [32, 32]
+    // S[(2, 2, 2, 8, 2, 4, 2):(8, 1@warpid, 2, 4@laneid, 4, 1@laneid, 1)] + R[2:2@warpid] [2, 32, 16]
+    __align__(16) half_t a[16];
+    // S[(2, 2, 4, 2, 2, 2, 8):(8, 2, 1@laneid, 1, 4, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 16, 32]
+    __align__(16) half_t b[16];
+    // tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), (None, None, None), 'C', (32, 32, 32)) [32, 32]
+    __align__(16) float sums[8];
 
     const int i = bx;
     const int m = i & 1;
@@ -235,5 +162,6 @@ gemm_odd(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__re
     __syncthreads();
     copy_sums_out(warpid, laneid, sums, out);  // copy sums -> out
     __syncthreads();
-    copy_out_D(tx, n, m, out, &D[(m * 32 + (tx & 7) * 4) * 35 + n * 32 + (tx >> 3)]);  // copy out -> D[m*32 : +32, n*32 : +32]
+    // copy out -> D[m*32 : +32, n*32 : +32]
+    copy_out_D(tx, n, m, out, &D[(m * 32 + (tx & 7) * 4) * 35 + n * 32 + (tx >> 3)]);
 }

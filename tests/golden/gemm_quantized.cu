@@ -11,158 +11,22 @@
 // out: Swizzle(3, 1, 3) o S[(1, 64, 16):(1024, 16, 1)] [1, 64, 16], shared
 // gemm D = acc * x * y, acc = A B: wgmma 64 x 16 x 128, 4 stages by tma
 //
-// 1. copy A[m*64 : +64, k*128 : +128] -> sa[(first + k) % 4], scope role
-//    variant: tma; 1024 sectors, 256 wavefronts, 4 instructions
-//    tma_box: box = [64, 128], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
+// 1. copy A[m*64 : +64, k*128 : +128] -> sa[(first + k) % 4], scope role, variant tma
+// 2. copy B[k*128 : +128, n*16 : +16] -> sb[(first + k) % 4], scope role, variant tma
+// 3. mma sa[(first + k) % 4] sb[(first + k) % 4] sums -> sums, scope warpgroup, variant wgmma
+// 4. elementwise sums a_scale[m*64 : +64, 0 : +1] b_scale[n*16 : +16] -> h, scope warpgroup, variant threads
+// 5. copy h -> out[0], scope warpgroup, variant ldstmatrix
+// 6. copy out[0] -> D[m*64 : +64, n*16 : +16], scope warpgroup, variant tma
 //
-// 2. copy B[k*128 : +128, n*16 : +16] -> sb[(first + k) % 4], scope role
-//    variant: tma; 256 sectors, 64 wavefronts, 4 instructions
-//    tma_box: box = [16, 128], count 1, bytes 2048, swizzle 128; the innermost part of each dimension
-//
-// 3. mma sa[(first + k) % 4] sb[(first + k) % 4] sums -> sums, scope warpgroup
-//    variant: wgmma; 320 wavefronts, 32 instructions
-//    atom: wgmma.m64n16k32.s32.s8.s8; the largest N that divides the product's
-//    descriptors: a = K-major 128B, b K-major 128B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 4. elementwise sums a_scale[m*64 : +64, 0 : +1] b_scale[n*16 : +16] -> h, scope warpgroup
-//    variant: threads; 16 sectors, 16 instructions, 72 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 8; what h gives to one
-//
-// 5. copy h -> out[0], scope warpgroup
-//    variant: ldstmatrix; 16 wavefronts, 4 instructions, 40 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 6. copy out[0] -> D[m*64 : +64, n*16 : +16], scope warpgroup
-//    variant: tma; 64 sectors, 16 wavefronts, 1 instruction
-//    tma_box: box = [64, 16], count 1, bytes 2048, swizzle 32; the innermost part of each dimension
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// A whole warpgroup goes on with n registers a thread, fewer than it had.
-template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// The compiler leaves what is done with these registers on the side of this place where it stands.
-__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
-template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
-{
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-        keep_register(x[k]);
-    }
-}
-
-// What the warpgroup's threads did with their registers is done before its wgmmas after this.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The warpgroup starts C += A B of m64n16k32, C = A B unless it adds; A along K, B along K.
-__device__ __forceinline__ void wgmma_m64n16k32_s32_s8_s8(int *c, unsigned long long a, unsigned long long b,
-    bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %10, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n16k32.s32.s8.s8 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7}, "
-                 "%8, %9, adds;\n\t}"
-                 : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3]), "+r"(c[4]), "+r"(c[5]), "+r"(c[6]), "+r"(c[7])
-                 : "l"(a), "l"(b), "r"((int)adds));
-}
-
-// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
-template <int leading, int stride, int swizzle>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
-{
-    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
-}
-
-// The wgmmas that this warpgroup has started since its last commit become one group.
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Until at most `pending` of this warpgroup's groups are in flight.
-template <int pending> __device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-// Until at most `pending` of this thread's groups still read shared memory.
-template <int pending> __device__ __forceinline__ void tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-// The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
-__device__ __forceinline__ void sync_warpgroup(int wgid) { asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory"); }
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// A box from shared to global memory, started by one thread, whose next commit it belongs to.
-__device__ __forceinline__ void tma_store_2d(const void *smem, const TensorMap *map, int x, int y)
-{
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-                 "[%1, {%2, %3}], [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y) : "memory");
-}
-
-// The stores that this thread has started since its last commit become one group.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
+// prelude: registers_down mbarrier_wait mbarrier_expect tma_load_2d keep_registers wgmma_fence
+//          wgmma_m64n16k32_s32_s8_s8 matrix_descriptor wgmma_commit wgmma_wait mbarrier_arrive tma_wait
+//          sync_warpgroup float_to_bfloat16 stmatrix_x4 fence_async tma_store_2d tma_commit mbarrier_init
 
 __device__ __forceinline__ void load_A_sa(int tx, int k, int m, unsigned long long *full,
     const TensorMap &A_map_64x128_128B, signed char *sa)
@@ -196,20 +60,20 @@ __device__ __forceinline__ void wgmma_sa_sb_sums(int k, int (&sums)[8], const si
 __device__ __forceinline__ void elementwise_sums_a_scale_b_scale_h(int laneid, int wid_in_wg,
     bfloat16_t (&h)[8], const int (&sums)[8], const float *a_scale, const float *b_scale)
 {
-    __align__(8) float a_scale_own[2];
-    __align__(16) float b_scale_own[4];
+    __align__(8) float a_scale_vals[2];
+    __align__(16) float b_scale_vals[4];
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        a_scale_own[f] = a_scale[wid_in_wg * 16 + f * 8 + (laneid >> 2)];
+        a_scale_vals[f] = a_scale[wid_in_wg * 16 + f * 8 + (laneid >> 2)];
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&b_scale_own[f * 2] = *(const uint2 *)&b_scale[f * 8 + (laneid & 3) * 2];
+        *(float2 *)&b_scale_vals[f * 2] = *(const float2 *)&b_scale[f * 8 + (laneid & 3) * 2];
     }
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        h[f] = float_to_bfloat16(__fmul_rn(__fmul_rn((float)sums[f], a_scale_own[(f >> 1) & 1]),
-            b_scale_own[(f >> 2) * 2 + (f & 1)]));
+        h[f] = float_to_bfloat16(__fmul_rn(__fmul_rn((float)sums[f], a_scale_vals[(f >> 1) & 1]),
+            b_scale_vals[(f >> 2) * 2 + (f & 1)]));
     }
 }
 
@@ -268,8 +132,10 @@ gemm_quantized(const signed char *__restrict__ A, const signed char *__restrict_
             #pragma unroll 1
             for (int k = 0; k < 4; ++k) {
                 mbarrier_wait(&free[k], 1);
-                load_A_sa(tx, k, m, full, A_map_64x128_128B, &sa[k * 8192]);  // copy A[m*64 : +64, k*128 : +128] -> sa[(first + k) % 4]
-                load_B_sb(tx, n, k, full, B_map_16x128_128B, &sb[k * 2048]);  // copy B[k*128 : +128, n*16 : +16] -> sb[(first + k) % 4]
+                // copy A[m*64 : +64, k*128 : +128] -> sa[(first + k) % 4]
+                load_A_sa(tx, k, m, full, A_map_64x128_128B, &sa[k * 8192]);
+                // copy B[k*128 : +128, n*16 : +16] -> sb[(first + k) % 4]
+                load_B_sb(tx, n, k, full, B_map_16x128_128B, &sb[k * 2048]);
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
@@ -291,7 +157,8 @@ gemm_quantized(const signed char *__restrict__ A, const signed char *__restrict_
             #pragma unroll 1
             for (int k = 0; k < 4; ++k) {
                 mbarrier_wait(&full[k], 0);
-                wgmma_sa_sb_sums(k, sums, &sa[k * 8192], &sb[k * 2048]);  // mma sa[(first + k) % 4] sb[(first + k) % 4] sums -> sums
+                // mma sa[(first + k) % 4] sb[(first + k) % 4] sums -> sums
+                wgmma_sa_sb_sums(k, sums, &sa[k * 8192], &sb[k * 2048]);
                 wgmma_commit();
                 wgmma_wait<1>();
                 keep_registers<8>(sums);

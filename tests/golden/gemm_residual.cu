@@ -9,144 +9,22 @@
 // out: Swizzle(3, 1, 3) o S[(1, 64, 16):(1024, 16, 1)] [1, 64, 16], shared
 // gemm D = acc + (0.5) * c, acc = A B: wgmma 64 x 16 x 64, 3 stages by tma, of the transposes
 //
-// 1. copy B_t[m*64 : +64, k*64 : +64] -> sa[(first + k) % 3], scope role
-//    variant: tma; 768 sectors, 192 wavefronts, 3 instructions
-//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
+// 1. copy B_t[m*64 : +64, k*64 : +64] -> sa[(first + k) % 3], scope role, variant tma
+// 2. copy A_t[k*64 : +64, n*16 : +16] -> sb[(first + k) % 3], scope role, variant tma
+// 3. mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums, scope warpgroup, variant wgmma
+// 4. elementwise sums D_t[m*64 : +64, n*16 : +16] -> h, scope warpgroup, variant threads
+// 5. copy h -> out[0], scope warpgroup, variant ldstmatrix
+// 6. copy out[0] -> D_t[m*64 : +64, n*16 : +16], scope warpgroup, variant gmem_smem
 //
-// 2. copy A_t[k*64 : +64, n*16 : +16] -> sb[(first + k) % 3], scope role
-//    variant: tma; 192 sectors, 48 wavefronts, 3 instructions
-//    tma_box: box = [16, 64], count 1, bytes 2048, swizzle 128; the innermost part of each dimension
-//
-// 3. mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums, scope warpgroup
-//    variant: wgmma; 240 wavefronts, 24 instructions
-//    atom: wgmma.m64n16k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: a = M-major 128B, b K-major 128B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 4. elementwise sums D_t[m*64 : +64, n*16 : +16] -> h, scope warpgroup
-//    variant: threads; 128 sectors, 16 instructions, 208 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 8; what h gives to one
-//
-// 5. copy h -> out[0], scope warpgroup
-//    variant: ldstmatrix; 16 wavefronts, 4 instructions, 40 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 6. copy out[0] -> D_t[m*64 : +64, n*16 : +16], scope warpgroup
-//    variant: gmem_smem; 64 sectors, 16 wavefronts, 8 instructions, 36 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 1024 and 16
-//    partition: outer = 1, threads 128, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// A whole warpgroup goes on with n registers a thread, fewer than it had.
-template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// The compiler leaves what is done with these registers on the side of this place where it stands.
-__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
-template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
-{
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-        keep_register(x[k]);
-    }
-}
-
-// What the warpgroup's threads did with their registers is done before its wgmmas after this.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The warpgroup starts C += A B of m64n16k16, C = A B unless it adds; A along M, B along K.
-__device__ __forceinline__ void wgmma_m64n16k16_f32_bf16_bf16_am(float *c, unsigned long long a,
-    unsigned long long b, bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %10, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7}, "
-                 "%8, %9, adds, 1, 1, 1, 0;\n\t}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7])
-                 : "l"(a), "l"(b), "r"((int)adds));
-}
-
-// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
-template <int leading, int stride, int swizzle>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
-{
-    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
-}
-
-// The wgmmas that this warpgroup has started since its last commit become one group.
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Until at most `pending` of this warpgroup's groups are in flight.
-template <int pending> __device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-// The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
-__device__ __forceinline__ void sync_warpgroup(int wgid) { asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory"); }
-
-__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// prelude: registers_down mbarrier_wait mbarrier_expect tma_load_2d keep_registers wgmma_fence
+//          wgmma_m64n16k16_f32_bf16_bf16_am matrix_descriptor wgmma_commit wgmma_wait mbarrier_arrive
+//          sync_warpgroup bfloat16_to_float float_to_bfloat16 stmatrix_x4 mbarrier_init fence_async
 
 __device__ __forceinline__ void load_B_t_sa(int tx, int k, int m, unsigned long long *full,
     const TensorMap &B_t_map_64x64_128B, bfloat16_t *sa)
@@ -180,16 +58,16 @@ __device__ __forceinline__ void wgmma_sa_sb_sums(int k, float (&sums)[8], const 
 __device__ __forceinline__ void elementwise_sums_D_t_h(int laneid, int wid_in_wg, bfloat16_t (&h)[8],
     const float (&sums)[8], const bfloat16_t *D_t)
 {
-    __align__(16) bfloat16_t D_t_own[8];
+    __align__(16) bfloat16_t d_t_vals[8];
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(unsigned *)&D_t_own[f * 2] =
+        *(unsigned *)&d_t_vals[f * 2] =
             *(const unsigned *)&D_t[wid_in_wg * 5120 + (f & 1) * 2560 + (laneid >> 2) * 320 + (f >> 1) * 8
                 + (laneid & 3) * 2];
     }
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        h[f] = float_to_bfloat16(sums[f] + __fmul_rn(0.5f, bfloat16_to_float(D_t_own[f])));
+        h[f] = float_to_bfloat16(sums[f] + __fmul_rn(0.5f, bfloat16_to_float(d_t_vals[f])));
     }
 }
 
@@ -241,8 +119,10 @@ gemm_residual(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B
             #pragma unroll 1
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&free[k], 1);
-                load_B_t_sa(tx, k, m, full, B_t_map_64x64_128B, &sa[k * 4096]);  // copy B_t[m*64 : +64, k*64 : +64] -> sa[(first + k) % 3]
-                load_A_t_sb(tx, n, k, full, A_t_map_16x64_128B, &sb[k * 1024]);  // copy A_t[k*64 : +64, n*16 : +16] -> sb[(first + k) % 3]
+                // copy B_t[m*64 : +64, k*64 : +64] -> sa[(first + k) % 3]
+                load_B_t_sa(tx, k, m, full, B_t_map_64x64_128B, &sa[k * 4096]);
+                // copy A_t[k*64 : +64, n*16 : +16] -> sb[(first + k) % 3]
+                load_A_t_sb(tx, n, k, full, A_t_map_16x64_128B, &sb[k * 1024]);
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
@@ -264,7 +144,8 @@ gemm_residual(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B
             #pragma unroll 1
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&full[k], 0);
-                wgmma_sa_sb_sums(k, sums, &sa[k * 4096], &sb[k * 1024]);  // mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums
+                // mma sa[(first + k) % 3] sb[(first + k) % 3] sums -> sums
+                wgmma_sa_sb_sums(k, sums, &sa[k * 4096], &sb[k * 1024]);
                 wgmma_commit();
                 wgmma_wait<1>();
                 keep_registers<8>(sums);
@@ -280,7 +161,8 @@ gemm_residual(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B
                 mbarrier_arrive(&free[2]);
             }
             sync_warpgroup(1);
-            elementwise_sums_D_t_h(laneid, wid_in_wg, h, sums, &D[m * 20480 + n * 16]);  // elementwise sums D_t[m*64 : +64, n*16 : +16] -> h
+            // elementwise sums D_t[m*64 : +64, n*16 : +16] -> h
+            elementwise_sums_D_t_h(laneid, wid_in_wg, h, sums, &D[m * 20480 + n * 16]);
             copy_h_out(laneid, wid_in_wg, h, out);  // copy h -> out[0]
             sync_warpgroup(1);
             copy_out_D_t(tid_in_wg, out, &D[m * 20480 + n * 16]);  // copy out[0] -> D_t[m*64 : +64, n*16 : +16]

@@ -6,116 +6,25 @@
 // sa: S[(2, 8, 128):(1056, 132, 1)] [2, 8, 128], shared
 // gemm D = acc, acc = A B: simt 128 x 128 x 8, 2 stages by cp_async
 //
-// 1. fill sums, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
+// 1. fill sums, scope cta, variant registers
+// 2. copy A[m*128 : +128, s*8 : +8] -> sa_t[s], scope cta, variant cp_async
+// 3. copy B[s*8 : +8, n*128 : +128] -> sb[s], scope cta, variant cp_async
+// 4. copy sa_t[0, :, 0 : +1] -> a[0], scope cta, variant reg
+// 5. copy sb[0, 0 : +1] -> b[0], scope cta, variant reg
+// 6. copy sa_t[k % 2, :, (j + 1)*1 : +1] -> a[(j + 1) % 2], scope cta, variant reg
+// 7. copy sb[k % 2, (j + 1)*1 : +1] -> b[(j + 1) % 2], scope cta, variant reg
+// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta, variant simt
+// 9. copy sa_t[(k + 1) % 2, :, 0 : +1] -> a[0], scope cta, variant reg
+// 10. copy sb[(k + 1) % 2, 0 : +1] -> b[0], scope cta, variant reg
+// 11. copy A[m*128 : +128, (k + 2)*8 : +8] -> sa_t[k % 2], scope cta, variant cp_async
+// 12. copy B[(k + 2)*8 : +8, n*128 : +128] -> sb[k % 2], scope cta, variant cp_async
+// 13. mma a[1] b[1] sums -> sums, scope cta, variant simt
+// 14. copy sums -> h, scope cta, variant reg_reg
+// 15. copy h -> D[m*128 : +128, n*128 : +128], scope cta, variant reg
 //
-// 2. copy A[m*128 : +128, s*8 : +8] -> sa_t[s], scope cta
-//    variant: cp_async; 256 sectors, 256 wavefronts, 64 instructions, 768 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
-//    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
-//
-// 3. copy B[s*8 : +8, n*128 : +128] -> sb[s], scope cta
-//    variant: cp_async; 256 sectors, 64 wavefronts, 16 instructions, 96 address operations
-//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 128 and 1024
-//    partition: outer = 1, threads 256, elems 4, order row-major; all orders are this one
-//
-// 4. copy sa_t[0, :, 0 : +1] -> a[0], scope cta
-//    variant: reg; 32 wavefronts, 16 instructions, 64 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 5. copy sb[0, 0 : +1] -> b[0], scope cta
-//    variant: reg; 64 wavefronts, 16 instructions, 64 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 6. copy sa_t[k % 2, :, (j + 1)*1 : +1] -> a[(j + 1) % 2], scope cta
-//    variant: reg; 14336 wavefronts, 7168 instructions, 35840 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 7. copy sb[k % 2, (j + 1)*1 : +1] -> b[(j + 1) % 2], scope cta
-//    variant: reg; 28672 wavefronts, 7168 instructions, 35840 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta
-//    variant: simt; 229376 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, n, m serpentine; b's fragment stays while m goes there and back, so a's stays where n goes on
-//    products: per_warp = 64, per_cta 229376, flops 32768; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 8, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,128,1))
-//
-// 9. copy sa_t[(k + 1) % 2, :, 0 : +1] -> a[0], scope cta
-//    variant: reg; 2048 wavefronts, 1024 instructions, 4096 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 10. copy sb[(k + 1) % 2, 0 : +1] -> b[0], scope cta
-//    variant: reg; 4096 wavefronts, 1024 instructions, 4096 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 11. copy A[m*128 : +128, (k + 2)*8 : +8] -> sa_t[k % 2], scope cta
-//    variant: cp_async; 7936 sectors, 7936 wavefronts, 1984 instructions, 15872 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
-//    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
-//
-// 12. copy B[(k + 2)*8 : +8, n*128 : +128] -> sb[k % 2], scope cta
-//    variant: cp_async; 7936 sectors, 1984 wavefronts, 496 instructions, 3472 address operations
-//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 128 and 1024
-//    partition: outer = 1, threads 256, elems 4, order row-major; all orders are this one
-//
-// 13. mma a[1] b[1] sums -> sums, scope cta
-//    variant: simt; 32768 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, n, m serpentine; b's fragment stays while m goes there and back, so a's stays where n goes on
-//    products: per_warp = 64, per_cta 32768, flops 32768; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 8, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,128,1))
-//
-// 14. copy sums -> h, scope cta
-//    variant: reg_reg; no cost
-//    registers_per_thread: 64; both tensors give every thread the same elements
-//
-// 15. copy h -> D[m*128 : +128, n*128 : +128], scope cta
-//    variant: reg; 2048 sectors, 128 instructions, 1920 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
-// 4 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_4(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_4 cp_async_16 cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void fill_sums(float (&sums)[64])
 {
@@ -128,8 +37,8 @@ __device__ __forceinline__ void fill_sums(float (&sums)[64])
 __device__ __forceinline__ void start_A_sa_t(int tx, const float *A, float *sa_t)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)], &A[(i_ * 32 + (tx >> 3)) * 512 + (tx & 7)]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_4(&sa_t[(tx & 7) * 132 + i2 * 32 + (tx >> 3)], &A[(i2 * 32 + (tx >> 3)) * 512 + (tx & 7)]);
     }
 }
 
@@ -142,7 +51,7 @@ __device__ __forceinline__ void copy_sa_t_a(int tx, float (&a)[16], const float 
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&a[f * 4] = *(const uint4 *)&sa_t[f * 64 + (tx >> 4) * 4];
+        *(float4 *)&a[f * 4] = *(const float4 *)&sa_t[f * 64 + (tx >> 4) * 4];
     }
 }
 
@@ -150,7 +59,7 @@ __device__ __forceinline__ void copy_sb_b(int tx, float (&b)[16], const float *s
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&b[f * 4] = *(const uint4 *)&sb[f * 64 + (tx & 15) * 4];
+        *(float4 *)&b[f * 4] = *(const float4 *)&sb[f * 64 + (tx & 15) * 4];
     }
 }
 
@@ -158,7 +67,7 @@ __device__ __forceinline__ void copy_sa_t_a_2(int tx, int j, float (&a)[16], con
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&a[((j + 1) & 1) * 8 + f * 4] = *(const uint4 *)&sa_t[f * 64 + (tx >> 4) * 4 + 132];
+        *(float4 *)&a[((j + 1) & 1) * 8 + f * 4] = *(const float4 *)&sa_t[f * 64 + (tx >> 4) * 4 + 132];
     }
 }
 
@@ -166,7 +75,7 @@ __device__ __forceinline__ void copy_sb_b_2(int tx, int j, float (&b)[16], const
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&b[((j + 1) & 1) * 8 + f * 4] = *(const uint4 *)&sb[f * 64 + (tx & 15) * 4 + 128];
+        *(float4 *)&b[((j + 1) & 1) * 8 + f * 4] = *(const float4 *)&sb[f * 64 + (tx & 15) * 4 + 128];
     }
 }
 
@@ -187,8 +96,8 @@ __device__ __forceinline__ void mma_a_b_sums(int j, float (&sums)[64], const flo
 __device__ __forceinline__ void start_A_sa_t_2(int tx, const float *A, float *sa_t)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)], &A[i_ * 16384 + 16]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_4(&sa_t[(tx & 7) * 132 + i2 * 32 + (tx >> 3)], &A[i2 * 16384 + 16]);
     }
 }
 
@@ -222,8 +131,8 @@ __device__ __forceinline__ void copy_h_D(int tx, const float (&h)[64], float *D)
 {
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        *(uint4 *)&D[(f >> 3) * 32768 + (tx >> 4) * 2048 + ((f >> 1) & 3) * 512 + (f & 1) * 64
-            + (tx & 15) * 4] = *(const uint4 *)&h[f * 4];
+        *(float4 *)&D[(f >> 3) * 32768 + (tx >> 4) * 2048 + ((f >> 1) & 3) * 512 + (f & 1) * 64
+            + (tx & 15) * 4] = *(const float4 *)&h[f * 4];
     }
 }
 
@@ -236,7 +145,8 @@ gemm_step1(const float *__restrict__ A, const float *__restrict__ B, float *__re
     const int bx = blockIdx.x;
     __align__(16) float a[16];  // S[(2, 2, 16, 4):(8, 4, 16@tx, 1)] + R[16:1@tx] [2, 128, 1]
     __align__(16) float b[16];  // S[(2, 2, 16, 4):(8, 4, 1@tx, 1)] + R[16:16@tx] [2, 1, 128]
-    __align__(16) float sums[64];  // tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('R=4', 'R=4', None), 'C', (128, 128, 8)) [128, 128]
+    // tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('R=4', 'R=4', None), 'C', (128, 128, 8)) [128, 128]
+    __align__(16) float sums[64];
     __align__(16) float h[64];  // S[(2, 16, 4, 2, 16, 4):(32, 16@tx, 8, 4, 1@tx, 1)] [128, 128]
 
     const int i = bx;
@@ -257,7 +167,8 @@ gemm_step1(const float *__restrict__ A, const float *__restrict__ B, float *__re
     for (int k = 0; k < 64; ++k) {
         #pragma unroll
         for (int j = 0; j < 7; ++j) {
-            copy_sa_t_a_2(tx, j, a, &sa[(k & 1) * 1056 + j * 132]);  // copy sa_t[k % 2, :, (j + 1)*1 : +1] -> a[(j + 1) % 2]
+            // copy sa_t[k % 2, :, (j + 1)*1 : +1] -> a[(j + 1) % 2]
+            copy_sa_t_a_2(tx, j, a, &sa[(k & 1) * 1056 + j * 132]);
             copy_sb_b_2(tx, j, b, &sb[(k & 1) * 1024 + j * 128]);  // copy sb[k % 2, (j + 1)*1 : +1] -> b[(j + 1) % 2]
             mma_a_b_sums(j, sums, a, b);  // mma a[j % 2] b[j % 2] sums -> sums
         }
@@ -266,10 +177,12 @@ gemm_step1(const float *__restrict__ A, const float *__restrict__ B, float *__re
         copy_sa_t_a(tx, a, &sa[((k + 1) & 1) * 1056]);  // copy sa_t[(k + 1) % 2, :, 0 : +1] -> a[0]
         copy_sb_b(tx, b, &sb[((k + 1) & 1) * 1024]);  // copy sb[(k + 1) % 2, 0 : +1] -> b[0]
         if (k + 2 < 64) {
-            start_A_sa_t_2(tx, &A[(m * 128 + (tx >> 3)) * 512 + k * 8 + (tx & 7)], &sa[(k & 1) * 1056]);  // copy A[m*128 : +128, (k + 2)*8 : +8] -> sa_t[k % 2]
+            // copy A[m*128 : +128, (k + 2)*8 : +8] -> sa_t[k % 2]
+            start_A_sa_t_2(tx, &A[(m * 128 + (tx >> 3)) * 512 + k * 8 + (tx & 7)], &sa[(k & 1) * 1056]);
         }
         if (k + 2 < 64) {
-            start_B_sb_2(tx, &B[k * 4096 + n * 128], &sb[(k & 1) * 1024]);  // copy B[(k + 2)*8 : +8, n*128 : +128] -> sb[k % 2]
+            // copy B[(k + 2)*8 : +8, n*128 : +128] -> sb[k % 2]
+            start_B_sb_2(tx, &B[k * 4096 + n * 128], &sb[(k & 1) * 1024]);
         }
         cp_async_commit();
         mma_a_b_sums_2(sums, a, b);  // mma a[1] b[1] sums -> sums

@@ -9,134 +9,24 @@
 // out: Swizzle(3, 3, 4) o S[(128, 128):(128, 1)] [128, 128], shared
 // gemm D = max(alpha * acc + bias, 0.0), acc = A B: mma_sync 128 x 128 x 32, 3 stages by cp_async
 //
-// 1. fill sums, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
+// 1. fill sums, scope cta, variant registers
+// 2. copy A[m*128 : +128, s*32 : +32] -> sa[s], scope cta, variant cp_async
+// 3. copy B[s*32 : +32, n*128 : +128] -> sb[s], scope cta, variant cp_async
+// 4. copy sa[0, :, 0 : +16] -> a[0], scope cta, variant ldstmatrix
+// 5. copy sb[0, 0 : +16] -> b[0], scope cta, variant ldstmatrix
+// 6. copy sa[k % 3, :, (j + 1)*16 : +16] -> a[(j + 1) % 2], scope cta, variant ldstmatrix
+// 7. copy sb[k % 3, (j + 1)*16 : +16] -> b[(j + 1) % 2], scope cta, variant ldstmatrix
+// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta, variant mma_sync
+// 9. copy sa[(k + 1) % 3, :, 0 : +16] -> a[0], scope cta, variant ldstmatrix
+// 10. copy sb[(k + 1) % 3, 0 : +16] -> b[0], scope cta, variant ldstmatrix
+// 11. copy A[m*128 : +128, (k + 3)*32 : +32] -> sa[k % 3], scope cta, variant cp_async
+// (5 more ops)
 //
-// 2. copy A[m*128 : +128, s*32 : +32] -> sa[s], scope cta
-//    variant: cp_async; 768 sectors, 384 wavefronts, 48 instructions, 720 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
-//
-// 3. copy B[s*32 : +32, n*128 : +128] -> sb[s], scope cta
-//    variant: cp_async; 768 sectors, 384 wavefronts, 48 instructions, 720 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 4. copy sa[0, :, 0 : +16] -> a[0], scope cta
-//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 208 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 5. copy sb[0, 0 : +16] -> b[0], scope cta
-//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 272 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 6. copy sa[k % 3, :, (j + 1)*16 : +16] -> a[(j + 1) % 2], scope cta
-//    variant: ldstmatrix; 1024 wavefronts, 256 instructions, 4096 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 7. copy sb[k % 3, (j + 1)*16 : +16] -> b[(j + 1) % 2], scope cta
-//    variant: ldstmatrix; 1024 wavefronts, 256 instructions, 5120 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 8. mma a[j % 2] b[j % 2] sums -> sums, scope cta
-//    variant: mma_sync; 2048 instructions
-//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that 16, the registers and sm_80 allow
-//    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 2048, flops 524288; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), (32, 32, 16), 'C', (128, 128, 16))
-//
-// 9. copy sa[(k + 1) % 3, :, 0 : +16] -> a[0], scope cta
-//    variant: ldstmatrix; 1024 wavefronts, 256 instructions, 3328 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 10. copy sb[(k + 1) % 3, 0 : +16] -> b[0], scope cta
-//    variant: ldstmatrix; 1024 wavefronts, 256 instructions, 4352 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 11. copy A[m*128 : +128, (k + 3)*32 : +32] -> sa[k % 3], scope cta
-//    variant: cp_async; 3328 sectors, 1664 wavefronts, 208 instructions, 3536 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
-//
-// 12. copy B[(k + 3)*32 : +32, n*128 : +128] -> sb[k % 3], scope cta
-//    variant: cp_async; 3328 sectors, 1664 wavefronts, 208 instructions, 3536 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 13. mma a[1] b[1] sums -> sums, scope cta
-//    variant: mma_sync; 2048 instructions
-//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that 16, the registers and sm_80 allow
-//    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 2048, flops 524288; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), (32, 32, 16), 'C', (128, 128, 16))
-//
-// 14. elementwise sums bias[n*128 : +128] -> h, scope cta
-//    variant: threads; 32 sectors, 32 instructions, 224 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 128; what h gives to one
-//
-// 15. copy h -> out, scope cta
-//    variant: reg; 256 wavefronts, 256 instructions, 5888 address operations
-//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
-//    outer: 64; registers per thread / vector elements
-//
-// 16. copy out -> D[m*128 : +128, n*128 : +128], scope cta
-//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 768 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 16384 and 128
-//    partition: outer = 16, threads 128, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_f16_f16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ half_t float_to_half(float x)
-{
-    half_t y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait ldmatrix_x4 mma_m16n8k16_f32_f16_f16_f32 float_to_half
 
 __device__ __forceinline__ void fill_sums(float (&sums)[128])
 {
@@ -149,18 +39,18 @@ __device__ __forceinline__ void fill_sums(float (&sums)[128])
 __device__ __forceinline__ void start_A_sa(int tx, int s, const half_t *A, half_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[((s * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &A[(i_ * 32 + (tx >> 2)) * 512 + (tx & 3) * 8]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[((s * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &A[(i2 * 32 + (tx >> 2)) * 512 + (tx & 3) * 8]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb(int tx, int s, const half_t *B, half_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[((s * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &B[(tx & 3) * 8 + (i_ * 32 + (tx >> 2)) * 512]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[((s * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &B[(tx & 3) * 8 + (i2 * 32 + (tx >> 2)) * 512]);
     }
 }
 
@@ -220,18 +110,18 @@ __device__ __forceinline__ void mma_a_b_sums(int j, float (&sums)[128], const ha
 __device__ __forceinline__ void start_A_sa_2(int tx, int k, const half_t *A, half_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[((k % 3 * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &A[(i_ * 32 + (tx >> 2)) * 512 + (tx & 3) * 8 + 96]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[((k % 3 * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &A[(i2 * 32 + (tx >> 2)) * 512 + (tx & 3) * 8 + 96]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb_2(int tx, int k, const half_t *B, half_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[((k % 3 * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &B[(tx & 3) * 8 + (i_ * 32 + (tx >> 2)) * 512 + 96]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[((k % 3 * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &B[(tx & 3) * 8 + (i2 * 32 + (tx >> 2)) * 512 + 96]);
     }
 }
 
@@ -251,14 +141,14 @@ __device__ __forceinline__ void mma_a_b_sums_2(float (&sums)[128], const half_t 
 __device__ __forceinline__ void elementwise_sums_bias_h(int warpid, int laneid, float alpha, half_t (&h)[128],
     const float (&sums)[128], const float *bias)
 {
-    __align__(16) float bias_own[16];
+    __align__(16) float bias_vals[16];
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        *(uint2 *)&bias_own[f * 2] = *(const uint2 *)&bias[f * 16 + (warpid >> 1) * 8 + (laneid & 3) * 2];
+        *(float2 *)&bias_vals[f * 2] = *(const float2 *)&bias[f * 16 + (warpid >> 1) * 8 + (laneid & 3) * 2];
     }
     #pragma unroll
     for (int f = 0; f < 128; ++f) {
-        h[f] = float_to_half(fmaxf(__fmul_rn(alpha, sums[f]) + bias_own[(f >> 4) * 2 + (f & 1)], 0.0f));
+        h[f] = float_to_half(fmaxf(__fmul_rn(alpha, sums[f]) + bias_vals[(f >> 4) * 2 + (f & 1)], 0.0f));
     }
 }
 
@@ -275,9 +165,9 @@ __device__ __forceinline__ void copy_h_out(int warpid, int laneid, const half_t 
 __device__ __forceinline__ void copy_out_D(int tx, const half_t *out, half_t *D)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 16; ++i_) {
-        *(uint4 *)&D[(i_ * 8 + (tx >> 4)) * 512 + (tx & 15) * 8] =
-            *(const uint4 *)&out[((i_ * 128 + tx) ^ (tx >> 4)) * 8];
+    for (int i2 = 0; i2 < 16; ++i2) {
+        *(uint4 *)&D[(i2 * 8 + (tx >> 4)) * 512 + (tx & 15) * 8] =
+            *(const uint4 *)&out[((i2 * 128 + tx) ^ (tx >> 4)) * 8];
     }
 }
 
@@ -293,10 +183,14 @@ gemm_step4(const half_t *__restrict__ A, const half_t *__restrict__ B, const flo
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
-    __align__(16) half_t a[64];  // S[(2, 4, 2, 2, 8, 2, 4, 2):(32, 8, 1@warpid, 2, 4@laneid, 4, 1@laneid, 1)] + R[2:2@warpid] [2, 128, 16]
-    __align__(16) half_t b[64];  // S[(2, 2, 4, 2, 8, 2, 8):(32, 2, 1@laneid, 1, 4, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 16, 128]
-    __align__(16) float sums[128];  // tiled_mma('mma.m16n8k16', (2, 2, 1), (32, 32, 16), 'C', (128, 128, 32)) [128, 128]
-    __align__(16) half_t h[128];  // S[(4, 2, 2, 8, 8, 2, 4, 2):(4, 1@warpid, 2, 4@laneid, 16, 2@warpid, 1@laneid, 1)] [128, 128]
+    // S[(2, 4, 2, 2, 8, 2, 4, 2):(32, 8, 1@warpid, 2, 4@laneid, 4, 1@laneid, 1)] + R[2:2@warpid] [2, 128, 16]
+    __align__(16) half_t a[64];
+    // S[(2, 2, 4, 2, 8, 2, 8):(32, 2, 1@laneid, 1, 4, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 16, 128]
+    __align__(16) half_t b[64];
+    // tiled_mma('mma.m16n8k16', (2, 2, 1), (32, 32, 16), 'C', (128, 128, 32)) [128, 128]
+    __align__(16) float sums[128];
+    // S[(4, 2, 2, 8, 8, 2, 4, 2):(4, 1@warpid, 2, 4@laneid, 16, 2@warpid, 1@laneid, 1)] [128, 128]
+    __align__(16) half_t h[128];
 
     const int i = bx;
     const int m = i & 3;
@@ -316,7 +210,8 @@ gemm_step4(const half_t *__restrict__ A, const half_t *__restrict__ B, const flo
     for (int k = 0; k < 16; ++k) {
         #pragma unroll
         for (int j = 0; j < 1; ++j) {
-            copy_sa_a_2(warpid, laneid, j, a, &sa[k % 3 * 4096]);  // copy sa[k % 3, :, (j + 1)*16 : +16] -> a[(j + 1) % 2]
+            // copy sa[k % 3, :, (j + 1)*16 : +16] -> a[(j + 1) % 2]
+            copy_sa_a_2(warpid, laneid, j, a, &sa[k % 3 * 4096]);
             copy_sb_b_2(warpid, laneid, j, b, &sb[k % 3 * 4096]);  // copy sb[k % 3, (j + 1)*16 : +16] -> b[(j + 1) % 2]
             mma_a_b_sums(j, sums, a, b);  // mma a[j % 2] b[j % 2] sums -> sums
         }
@@ -335,7 +230,8 @@ gemm_step4(const half_t *__restrict__ A, const half_t *__restrict__ B, const flo
     }
     cp_async_wait<0>();
     __syncthreads();
-    elementwise_sums_bias_h(warpid, laneid, alpha, h, sums, &bias[n * 128]);  // elementwise sums bias[n*128 : +128] -> h
+    // elementwise sums bias[n*128 : +128] -> h
+    elementwise_sums_bias_h(warpid, laneid, alpha, h, sums, &bias[n * 128]);
     copy_h_out(warpid, laneid, h, out);  // copy h -> out
     __syncthreads();
     copy_out_D(tx, out, &D[m * 65536 + n * 128]);  // copy out -> D[m*128 : +128, n*128 : +128]

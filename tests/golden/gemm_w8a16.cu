@@ -7,99 +7,23 @@
 // sa: Swizzle(3, 3, 3) o S[(4, 128, 64):(8192, 64, 1)] [4, 128, 64], shared
 // sw: Swizzle(4, 2, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128], shared
 //
-// 1. fill c, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
+// 1. fill c, scope warp, variant registers
+// 2. copy A[by*128 : +128, s*64 : +64] -> sa[s], scope cta, variant cp_async
+// 3. copy W[s*64 : +64, bx*128 : +128] -> sw[s], scope cta, variant cp_async
+// 4. copy A[by*128 : +128, (k + 3)*64 : +64] -> sa[(k + 3) % 4], scope cta, variant cp_async
+// 5. copy W[(k + 3)*64 : +64, bx*128 : +128] -> sw[(k + 3) % 4], scope cta, variant cp_async
+// 6. copy sa[k % 4, wm : +64, i*16 : +16] -> a, scope warp, variant ldstmatrix
+// 7. copy sw[k % 4, i*16 : +16, wn : +32] -> w, scope warp, variant reg
+// 8. cast w -> b, scope warp, variant registers
+// 9. mma a b c -> c, scope warp, variant mma_sync
+// 10. elementwise c scale[bx*128 + wn : +32] -> D[by*128 + wm : +64, bx*128 + wn : +32], scope warp, variant
 //
-// 2. copy A[by*128 : +128, s*64 : +64] -> sa[s], scope cta
-//    variant: cp_async; 1536 sectors, 384 wavefronts, 96 instructions, 1440 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 8192
-//    partition: outer = 4, threads 256, elems 8, order row-major; all orders are this one
-//
-// 3. copy W[s*64 : +64, bx*128 : +128] -> sw[s], scope cta
-//    variant: cp_async; 768 sectors, 384 wavefronts, 48 instructions, 720 address operations
-//    vector_width: 16 elements, 16 bytes; the widest of cp.async in runs of 64 and 8192
-//    partition: outer = 2, threads 256, elems 16, order W's strides; the cheapest of 1 orders
-//
-// 4. copy A[by*128 : +128, (k + 3)*64 : +64] -> sa[(k + 3) % 4], scope cta
-//    variant: cp_async; 31232 sectors, 7808 wavefronts, 1952 instructions, 35136 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 8192
-//    partition: outer = 4, threads 256, elems 8, order row-major; all orders are this one
-//
-// 5. copy W[(k + 3)*64 : +64, bx*128 : +128] -> sw[(k + 3) % 4], scope cta
-//    variant: cp_async; 15616 sectors, 7808 wavefronts, 976 instructions, 17568 address operations
-//    vector_width: 16 elements, 16 bytes; the widest of cp.async in runs of 64 and 8192
-//    partition: outer = 2, threads 256, elems 16, order W's strides; the cheapest of 1 orders
-//
-// 6. copy sa[k % 4, wm : +64, i*16 : +16] -> a, scope warp
-//    variant: ldstmatrix; 32768 wavefronts, 8192 instructions, 90112 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 7. copy sw[k % 4, i*16 : +16, wn : +32] -> w, scope warp
-//    variant: reg; 16384 wavefronts, 16384 instructions, 245760 address operations
-//    vector_width: 2 elements, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 8; registers per thread / vector elements
-//
-// 8. cast w -> b, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 16; both tensors give every thread the same elements
-//
-// 9. mma a b c -> c, scope warp
-//    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 16, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 32, 16))
-//
-// 10. elementwise c scale[bx*128 + wn : +32] -> D[by*128 + wm : +64, bx*128 + wn : +32], scope warp
-//    variant: threads; 2080 sectors, 288 instructions, 2944 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 64; what c gives to one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait ldmatrix_x4 float_to_bfloat16
+//          mma_m16n8k16_f32_bf16_bf16_f32
 
 __device__ __forceinline__ void fill_c(float (&c)[64])
 {
@@ -112,36 +36,36 @@ __device__ __forceinline__ void fill_c(float (&c)[64])
 __device__ __forceinline__ void start_A_sa(int tx, int s, const bfloat16_t *A, bfloat16_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[((s * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[((s * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
+            &A[(i2 * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8]);
     }
 }
 
 __device__ __forceinline__ void start_W_sw(int tx, int s, const signed char *W, signed char *sw)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sw[((s * 512 + i_ * 256 + tx) ^ ((tx >> 3) & 3)) * 16],
-            &W[(tx & 3) * 16 + (i_ * 64 + (tx >> 2)) * 4096]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sw[((s * 512 + i2 * 256 + tx) ^ ((tx >> 3) & 3)) * 16],
+            &W[(tx & 3) * 16 + (i2 * 64 + (tx >> 2)) * 4096]);
     }
 }
 
 __device__ __forceinline__ void start_A_sa_2(int tx, int k, const bfloat16_t *A, bfloat16_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[((((k + 3) & 3) * 1024 + i_ * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8 + 192]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[((((k + 3) & 3) * 1024 + i2 * 256 + tx) ^ ((tx >> 3) & 7)) * 8],
+            &A[(i2 * 32 + (tx >> 3)) * 4096 + (tx & 7) * 8 + 192]);
     }
 }
 
 __device__ __forceinline__ void start_W_sw_2(int tx, int k, const signed char *W, signed char *sw)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sw[((((k + 3) & 3) * 512 + i_ * 256 + tx) ^ ((tx >> 3) & 3)) * 16],
-            &W[(tx & 3) * 16 + (i_ * 64 + (tx >> 2)) * 4096 + 192]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sw[((((k + 3) & 3) * 512 + i2 * 256 + tx) ^ ((tx >> 3) & 3)) * 16],
+            &W[(tx & 3) * 16 + (i2 * 64 + (tx >> 2)) * 4096 + 192]);
     }
 }
 
@@ -188,20 +112,20 @@ __device__ __forceinline__ void mma_a_b_c(float (&c)[64], const bfloat16_t (&a)[
 __device__ __forceinline__ void elementwise_c_scale_D(int laneid, bfloat16_t *D, const float (&c)[64],
     const float *scale)
 {
-    __align__(16) bfloat16_t D_own[64];
-    __align__(16) float scale_own[8];
+    __align__(16) bfloat16_t d_vals[64];
+    __align__(16) float scale_vals[8];
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint2 *)&scale_own[f * 2] = *(const uint2 *)&scale[f * 8 + (laneid & 3) * 2];
+        *(float2 *)&scale_vals[f * 2] = *(const float2 *)&scale[f * 8 + (laneid & 3) * 2];
     }
     #pragma unroll
     for (int f = 0; f < 64; ++f) {
-        D_own[f] = float_to_bfloat16(__fmul_rn(c[f], scale_own[(f >> 4) * 2 + (f & 1)]));
+        d_vals[f] = float_to_bfloat16(__fmul_rn(c[f], scale_vals[(f >> 4) * 2 + (f & 1)]));
     }
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
         *(unsigned *)&D[(f & 7) * 32768 + (laneid >> 2) * 4096 + (f >> 3) * 8 + (laneid & 3) * 2] =
-            *(const unsigned *)&D_own[f * 2];
+            *(const unsigned *)&d_vals[f * 2];
     }
 }
 
@@ -211,7 +135,8 @@ gemm_w8a16(const bfloat16_t *__restrict__ A, const signed char *__restrict__ W,
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 98304 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(4, 128, 64):(8192, 64, 1)] [4, 128, 64]
-    signed char *const sw = (signed char *)(smem + 65536);  // Swizzle(4, 2, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128]
+    // Swizzle(4, 2, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128]
+    signed char *const sw = (signed char *)(smem + 65536);
     const int tx = threadIdx.x;
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
@@ -236,10 +161,12 @@ gemm_w8a16(const bfloat16_t *__restrict__ A, const signed char *__restrict__ W,
         cp_async_wait<2>();
         __syncthreads();
         if (k + 3 < 64) {
-            start_A_sa_2(tx, k, &A[by * 524288 + k * 64], sa);  // copy A[by*128 : +128, (k + 3)*64 : +64] -> sa[(k + 3) % 4]
+            // copy A[by*128 : +128, (k + 3)*64 : +64] -> sa[(k + 3) % 4]
+            start_A_sa_2(tx, k, &A[by * 524288 + k * 64], sa);
         }
         if (k + 3 < 64) {
-            start_W_sw_2(tx, k, &W[k * 64 + bx * 524288], sw);  // copy W[(k + 3)*64 : +64, bx*128 : +128] -> sw[(k + 3) % 4]
+            // copy W[(k + 3)*64 : +64, bx*128 : +128] -> sw[(k + 3) % 4]
+            start_W_sw_2(tx, k, &W[k * 64 + bx * 524288], sw);
         }
         cp_async_commit();
         #pragma unroll
@@ -250,5 +177,6 @@ gemm_w8a16(const bfloat16_t *__restrict__ A, const signed char *__restrict__ W,
             mma_a_b_c(c, a, b);  // mma a b c -> c
         }
     }
-    elementwise_c_scale_D(laneid, &D[(by * 128 + wm) * 4096 + bx * 128 + wn], c, &scale[bx * 128 + wn]);  // elementwise c scale[bx*128 + wn : +32] -> D[by*128 + wm : +64, bx*128 + wn : +32]
+    // elementwise c scale[bx*128 + wn : +32] -> D[by*128 + wm : +64, bx*128 + wn : +32]
+    elementwise_c_scale_D(laneid, &D[(by * 128 + wm) * 4096 + bx * 128 + wn], c, &scale[bx * 128 + wn]);
 }

@@ -4,15 +4,10 @@
 // Out: row [4, 8]
 // s: PaddedSharedLayout([[8, 1]], [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], [], [8, 4]) [8, 4], shared
 //
-// 1. copy In -> s, scope warp
-//    variant: gmem_smem; 4 sectors, 2 wavefronts, 2 instructions, 10 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 1, threads 32, elems 1, order row-major; the cheapest of 2 orders
+// 1. copy In -> s, scope warp, variant gmem_smem
+// 2. copy columns -> Out, scope warp, variant gmem_smem
 //
-// 2. copy columns -> Out, scope warp
-//    variant: gmem_smem; 4 sectors, 2 wavefronts, 2 instructions, 10 address operations
-//    vector_width: 1 element, 4 bytes; the widest in runs of 32 and 4
-//    partition: outer = 1, threads 32, elems 1, order columns's strides; the cheapest of 3 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_s(int laneid, const float *In, float *s)
 {
@@ -28,7 +23,8 @@ __device__ __forceinline__ void copy_columns_Out(int laneid, const float *column
 extern "C" __global__ void __launch_bounds__(32)
 gluon_padded(const float *__restrict__ In, float *__restrict__ Out)
 {
-    __shared__ __align__(16) float s[35];  // PaddedSharedLayout([[8, 1]], [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], [], [8, 4]) [8, 4]
+    // PaddedSharedLayout([[8, 1]], [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], [], [8, 4]) [8, 4]
+    __shared__ __align__(16) float s[35];
     const int tx = threadIdx.x;
     const int laneid = tx;
 

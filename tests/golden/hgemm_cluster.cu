@@ -8,218 +8,23 @@
 // sb: Swizzle(3, 3, 3) o S[(4, 64, 256):(16384, 1, 64)] [4, 64, 256], shared
 // out: Swizzle(3, 3, 3) o S[(2, 64, 2, 64):(8192, 64, 4096, 1)] [2, 64, 128], shared
 //
-// 1. copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4], scope role
-//    variant: tma; 1536 sectors, 384 wavefronts, 3 instructions
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
+// 1. copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4], scope role, variant tma
+// 2. copy B[k*64 : +64, n*256 : +256] -> sb[(first + k) % 4], scope role, variant tma
+// 3. mma sa[(first + k) % 4, wgid*64 : +64] sb[(first + k) % 4] acc -> acc, scope warpgroup, variant wgmma
+// 4. cast acc[:, p*128 : +128] -> h, scope warpgroup, variant registers
+// 5. copy h -> out[wgid], scope warpgroup, variant ldstmatrix
+// 6. copy out[wgid] -> D[m*128 + wgid*64 : +64, n*256 + p*128 : +128], scope warpgroup, variant tma
 //
-// 2. copy B[k*64 : +64, n*256 : +256] -> sb[(first + k) % 4], scope role
-//    variant: tma; 1536 sectors, 384 wavefronts, 3 instructions
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 3. mma sa[(first + k) % 4, wgid*64 : +64] sb[(first + k) % 4] acc -> acc, scope warpgroup
-//    variant: wgmma; 1920 wavefronts, 48 instructions
-//    atom: wgmma.m64n256k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: a = K-major 128B, b K-major 128B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 4. cast acc[:, p*128 : +128] -> h, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 64; both tensors give every thread the same elements
-//
-// 5. copy h -> out[wgid], scope warpgroup
-//    variant: ldstmatrix; 512 wavefronts, 128 instructions, 1920 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//
-// 6. copy out[wgid] -> D[m*128 + wgid*64 : +64, n*256 + p*128 : +128], scope warpgroup
-//    variant: tma; 2048 sectors, 512 wavefronts, 8 instructions
-//    tma_box: box = [64, 64], count 2, bytes 8192, swizzle 128; the innermost part of each dimension
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// A whole warpgroup goes on with n registers a thread, fewer than it had.
-template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Until the kernels launched before have ended; what they wrote is there.
-__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// A box from global memory to one place in the shared memory of each CTA of the cluster whose bit of `peers` is set,
-// started by one thread; its bytes are reported to the mbarrier of each.
-__device__ __forceinline__ void tma_multicast_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar, int peers)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%4, %5}], [%2], %3;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "h"((unsigned short)peers), "r"(x), "r"(y) : "memory");
-}
-
-// All threads of all CTAs of the cluster meet.
-__device__ __forceinline__ void sync_cluster()
-{
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-}
-
-// A whole warpgroup goes on with n registers a thread: it waits until others have given them.
-template <int n> __device__ __forceinline__ void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// The compiler leaves what is done with these registers on the side of this place where it stands.
-__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
-template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
-{
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-        keep_register(x[k]);
-    }
-}
-
-// What the warpgroup's threads did with their registers is done before its wgmmas after this.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The warpgroup starts C += A B of m64n256k16, C = A B unless it adds; A along K, B along K.
-__device__ __forceinline__ void wgmma_m64n256k16_f32_bf16_bf16(float *c, unsigned long long a,
-    unsigned long long b, bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %130, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
-                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-                 "%128, %129, adds, 1, 1, 0, 0;\n\t}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
-                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
-                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
-                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63]),
-                   "+f"(c[64]), "+f"(c[65]), "+f"(c[66]), "+f"(c[67]), "+f"(c[68]), "+f"(c[69]), "+f"(c[70]), "+f"(c[71]),
-                   "+f"(c[72]), "+f"(c[73]), "+f"(c[74]), "+f"(c[75]), "+f"(c[76]), "+f"(c[77]), "+f"(c[78]), "+f"(c[79]),
-                   "+f"(c[80]), "+f"(c[81]), "+f"(c[82]), "+f"(c[83]), "+f"(c[84]), "+f"(c[85]), "+f"(c[86]), "+f"(c[87]),
-                   "+f"(c[88]), "+f"(c[89]), "+f"(c[90]), "+f"(c[91]), "+f"(c[92]), "+f"(c[93]), "+f"(c[94]), "+f"(c[95]),
-                   "+f"(c[96]), "+f"(c[97]), "+f"(c[98]), "+f"(c[99]), "+f"(c[100]), "+f"(c[101]), "+f"(c[102]), "+f"(c[103]),
-                   "+f"(c[104]), "+f"(c[105]), "+f"(c[106]), "+f"(c[107]), "+f"(c[108]), "+f"(c[109]), "+f"(c[110]), "+f"(c[111]),
-                   "+f"(c[112]), "+f"(c[113]), "+f"(c[114]), "+f"(c[115]), "+f"(c[116]), "+f"(c[117]), "+f"(c[118]), "+f"(c[119]),
-                   "+f"(c[120]), "+f"(c[121]), "+f"(c[122]), "+f"(c[123]), "+f"(c[124]), "+f"(c[125]), "+f"(c[126]), "+f"(c[127])
-                 : "l"(a), "l"(b), "r"((int)adds));
-}
-
-// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
-template <int leading, int stride, int swizzle>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
-{
-    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
-}
-
-// The wgmmas that this warpgroup has started since its last commit become one group.
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Until at most `pending` of this warpgroup's groups are in flight.
-template <int pending> __device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-// Arrives at the same mbarrier of the CTA of this rank in the cluster. It orders no access of threads over there: what
-// was read before is read by tensor cores or TMA, and what is written after is written by TMA.
-__device__ __forceinline__ void mbarrier_arrive_peer(unsigned long long *bar, int rank)
-{
-    asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %0, %1;\n\t"
-                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(rank) : "memory");
-}
-
-// Until at most `pending` of this thread's groups still read shared memory.
-template <int pending> __device__ __forceinline__ void tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-// The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
-__device__ __forceinline__ void sync_warpgroup(int wgid) { asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory"); }
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// A box from shared to global memory, started by one thread, whose next commit it belongs to.
-__device__ __forceinline__ void tma_store_2d(const void *smem, const TensorMap *map, int x, int y)
-{
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-                 "[%1, {%2, %3}], [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y) : "memory");
-}
-
-// The stores that this thread has started since its last commit become one group.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// The mbarriers that this thread has made are seen by the CTAs of the cluster after they have met.
-__device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-
-// The kernel after this one may start, as far as it was launched to overlap; it waits for the end of this one.
-__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;"); }
-
-__device__ __forceinline__ int cluster_ctaid_x()
-{
-    int id;
-    asm("mov.u32 %0, %%cluster_ctaid.x;" : "=r"(id));
-    return id;
-}
+// prelude: registers_down wait_previous mbarrier_wait mbarrier_expect tma_load_2d tma_multicast_2d sync_cluster
+//          registers_up keep_registers wgmma_fence wgmma_m64n256k16_f32_bf16_bf16 matrix_descriptor wgmma_commit
+//          wgmma_wait mbarrier_arrive_peer tma_wait sync_warpgroup float_to_bfloat16 stmatrix_x4 fence_async
+//          tma_store_2d tma_commit mbarrier_init fence_mbarrier_init launch_dependents cluster_ctaid_x
 
 __device__ __forceinline__ void load_A_sa(int tx, int first, int k, int m, unsigned long long *full,
     const TensorMap &A_map_128x64_128B, bfloat16_t *sa)
@@ -274,8 +79,8 @@ __device__ __forceinline__ void store_out_D(int wgid, int tid_in_wg, int m, int 
 {
     if (tid_in_wg == 0) {
         #pragma unroll
-        for (int i_ = 0; i_ < 2; ++i_) {
-            tma_store_2d(&out[i_ * 4096], &D_map_64x64_128B, n * 256 + p * 128 + i_ * 64, m * 128
+        for (int i2 = 0; i2 < 2; ++i2) {
+            tma_store_2d(&out[i2 * 4096], &D_map_64x64_128B, n * 256 + p * 128 + i2 * 64, m * 128
                 + wgid * 64);
         }
         tma_commit();
@@ -289,8 +94,10 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 229440 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(4, 128, 64):(8192, 64, 1)] [4, 128, 64]
-    bfloat16_t *const sb = (bfloat16_t *)(smem + 65536);  // Swizzle(3, 3, 3) o S[(4, 64, 256):(16384, 1, 64)] [4, 64, 256]
-    bfloat16_t *const out = (bfloat16_t *)(smem + 196608);  // Swizzle(3, 3, 3) o S[(2, 64, 2, 64):(8192, 64, 4096, 1)] [2, 64, 128]
+    // Swizzle(3, 3, 3) o S[(4, 64, 256):(16384, 1, 64)] [4, 64, 256]
+    bfloat16_t *const sb = (bfloat16_t *)(smem + 65536);
+    // Swizzle(3, 3, 3) o S[(2, 64, 2, 64):(8192, 64, 4096, 1)] [2, 64, 128]
+    bfloat16_t *const out = (bfloat16_t *)(smem + 196608);
     unsigned long long *const full = (unsigned long long *)(smem + 229376);  // mbarriers
     unsigned long long *const free = (unsigned long long *)(smem + 229408);  // mbarriers
     const int bx = blockIdx.x;
@@ -328,9 +135,11 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
             #pragma unroll 1
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&free[(first + k) & 3], (((first + k) >> 2) + 1) & 1);
-                load_A_sa(tx, first, k, m, full, A_map_128x64_128B, &sa[((first + k) & 3) * 8192]);  // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
+                // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
+                load_A_sa(tx, first, k, m, full, A_map_128x64_128B, &sa[((first + k) & 3) * 8192]);
+                // copy B[k*64 : +64, n*256 : +256] -> sb[(first + k) % 4]
                 load_B_sb(tx, cbx, n, k, first, full, B_map_128x64_128B,
-                    &sb[((first + k) & 3) * 16384 + cbx * 8192]);  // copy B[k*64 : +64, n*256 : +256] -> sb[(first + k) % 4]
+                    &sb[((first + k) & 3) * 16384 + cbx * 8192]);
             }
         }
         sync_cluster();
@@ -358,8 +167,9 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
             #pragma unroll 1
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&full[(first + k) & 3], ((first + k) >> 2) & 1);
+                // mma sa[(first + k) % 4, wgid*64 : +64] sb[(first + k) % 4] acc -> acc
                 wgmma_sa_sb_acc(k, acc, &sa[((first + k) & 3) * 8192 + wgid * 4096],
-                    &sb[((first + k) & 3) * 16384]);  // mma sa[(first + k) % 4, wgid*64 : +64] sb[(first + k) % 4] acc -> acc
+                    &sb[((first + k) & 3) * 16384]);
                 wgmma_commit();
                 wgmma_wait<1>();
                 keep_registers<128>(acc);
@@ -382,7 +192,8 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
                 copy_h_out(laneid, wid_in_wg, h, &out[wgid * 8192]);  // copy h -> out[wgid]
                 fence_async();
                 sync_warpgroup(wgid + 1);
-                store_out_D(wgid, tid_in_wg, m, n, p, D_map_64x64_128B, &out[wgid * 8192]);  // copy out[wgid] -> D[m*128 + wgid*64 : +64, n*256 + p*128 : +128]
+                // copy out[wgid] -> D[m*128 + wgid*64 : +64, n*256 + p*128 : +128]
+                store_out_D(wgid, tid_in_wg, m, n, p, D_map_64x64_128B, &out[wgid * 8192]);
             }
         }
         tma_wait<0>();

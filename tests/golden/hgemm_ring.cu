@@ -8,194 +8,29 @@
 // sb: Swizzle(3, 3, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128], shared
 // out: Swizzle(3, 3, 3) o S[(8, 16, 64):(1024, 64, 1)] [8, 16, 64], shared
 //
-// 1. copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4], scope role
-//    variant: tma; 1024 sectors, 256 wavefronts, 1 instruction
-//    tma_box: box = [256, 64], count 1, bytes 32768, swizzle 128; the innermost part of each dimension
+// 1. copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4], scope role, variant tma
+// 2. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role, variant tma
+// 3. copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4], scope role, variant tma
+// 4. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role, variant tma
+// 5. fill acc, scope warp, variant registers
+// 6. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp, variant ldstmatrix
+// 7. copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0], scope warp, variant ldstmatrix
+// 8. copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2], scope warp, variant ...
+// 9. copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2], scope warp, variant ...
+// 10. mma a[s % 2] b[s % 2] acc -> acc, scope warp, variant mma_sync
+// 11. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp, variant ldstmatrix
+// 12. copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0], scope warp, variant ldstmatrix
+// (8 more ops)
 //
-// 2. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role
-//    variant: tma; 512 sectors, 128 wavefronts, 1 instruction
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 3. copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4], scope role
-//    variant: tma; 2048 sectors, 512 wavefronts, 2 instructions
-//    tma_box: box = [256, 64], count 1, bytes 32768, swizzle 128; the innermost part of each dimension
-//
-// 4. copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4], scope role
-//    variant: tma; 1024 sectors, 256 wavefronts, 2 instructions
-//    tma_box: box = [128, 64], count 1, bytes 16384, swizzle 128; the innermost part of each dimension
-//
-// 5. fill acc, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
-//
-// 6. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 288 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 7. copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0], scope warp
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 416 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 8. copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 768 wavefronts, 192 instructions, 2304 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 9. copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 768 wavefronts, 192 instructions, 3072 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 10. mma a[s % 2] b[s % 2] acc -> acc, scope warp
-//    variant: mma_sync; 1536 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90a allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 1536, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 11. copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0], scope warp
-//    variant: ldstmatrix; 256 wavefronts, 64 instructions, 576 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 12. copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0], scope warp
-//    variant: ldstmatrix; 256 wavefronts, 64 instructions, 832 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 13. mma a[1] b[1] acc -> acc, scope warp
-//    variant: mma_sync; 512 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90a allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 512, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 14. copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 384 wavefronts, 96 instructions, 1152 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 15. copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2], scope warp
-//    variant: ldstmatrix; 384 wavefronts, 96 instructions, 1536 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 16. mma a[s % 2] b[s % 2] acc -> acc, scope warp
-//    variant: mma_sync; 768 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90a allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 768, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 17. mma a[1] b[1] acc -> acc, scope warp
-//    variant: mma_sync; 256 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90a allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 256, flops 131072; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
-//
-// 18. cast acc[p*16 : +16] -> h, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 32; both tensors give every thread the same elements
-//
-// 19. copy h -> out[warpid], scope warp
-//    variant: ldstmatrix; 512 wavefronts, 128 instructions, 1152 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 20. copy out[warpid] -> D[m*256 + wm + p*16 : +16, n*128 + wn : +64], scope warp
-//    variant: gmem_smem; 2048 sectors, 512 wavefronts, 256 instructions, 2176 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 1024 and 64
-//    partition: outer = 4, threads 32, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// A whole warpgroup goes on with n registers a thread, fewer than it had.
-template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// A whole warpgroup goes on with n registers a thread: it waits until others have given them.
-template <int n> __device__ __forceinline__ void registers_up() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(n)); }
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// prelude: registers_down mbarrier_wait mbarrier_expect tma_load_2d registers_up ldmatrix_x4
+//          mma_m16n8k16_f32_bf16_bf16_f32 mbarrier_arrive float_to_bfloat16 stmatrix_x4 mbarrier_init
+//          fence_async
 
 __device__ __forceinline__ void load_A_sa(int tx, int first, int k, int m, unsigned long long *full,
     const TensorMap &A_map_256x64_128B, bfloat16_t *sa)
@@ -324,9 +159,9 @@ __device__ __forceinline__ void copy_h_out(int laneid, const bfloat16_t (&h)[32]
 __device__ __forceinline__ void copy_out_D(int warpid, int laneid, const bfloat16_t *out, bfloat16_t *D)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        *(uint4 *)&D[(i_ * 4 + (laneid >> 3)) * 256 + (laneid & 7) * 8] =
-            *(const uint4 *)&out[((warpid * 128 + i_ * 32 + laneid) ^ ((i_ & 1) * 4 + (laneid >> 3))) * 8];
+    for (int i2 = 0; i2 < 4; ++i2) {
+        *(uint4 *)&D[(i2 * 4 + (laneid >> 3)) * 256 + (laneid & 7) * 8] =
+            *(const uint4 *)&out[((warpid * 128 + i2 * 32 + laneid) ^ ((i2 & 1) * 4 + (laneid >> 3))) * 8];
     }
 }
 
@@ -336,8 +171,10 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 213056 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(4, 256, 64):(16384, 64, 1)] [4, 256, 64]
-    bfloat16_t *const sb = (bfloat16_t *)(smem + 131072);  // Swizzle(3, 3, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128]
-    bfloat16_t *const out = (bfloat16_t *)(smem + 196608);  // Swizzle(3, 3, 3) o S[(8, 16, 64):(1024, 64, 1)] [8, 16, 64]
+    // Swizzle(3, 3, 3) o S[(4, 64, 128):(8192, 1, 64)] [4, 64, 128]
+    bfloat16_t *const sb = (bfloat16_t *)(smem + 131072);
+    // Swizzle(3, 3, 3) o S[(8, 16, 64):(1024, 64, 1)] [8, 16, 64]
+    bfloat16_t *const out = (bfloat16_t *)(smem + 196608);
     unsigned long long *const full = (unsigned long long *)(smem + 212992);  // mbarriers
     unsigned long long *const free = (unsigned long long *)(smem + 213024);  // mbarriers
     const int bx = blockIdx.x;
@@ -368,15 +205,19 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
             #pragma unroll 1
             for (int k = 0; k < 1; ++k) {
                 mbarrier_wait(&free[first + k], 1);
-                load_A_sa(tx, first, k, m, full, A_map_256x64_128B, &sa[first * 16384 + k * 16384]);  // copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb(tx, n, k, first, full, B_map_128x64_128B, &sb[first * 8192 + k * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                // copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4]
+                load_A_sa(tx, first, k, m, full, A_map_256x64_128B, &sa[first * 16384 + k * 16384]);
+                // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                load_B_sb(tx, n, k, first, full, B_map_128x64_128B, &sb[first * 8192 + k * 8192]);
             }
             #pragma unroll 1
             for (int k_trip = 0; k_trip < 2; ++k_trip) {
                 const int k = k_trip + 1;
                 mbarrier_wait(&free[(first + k) & 3], (((first + k) >> 2) + 1) & 1);
-                load_A_sa_2(tx, first, k, m, full, A_map_256x64_128B, &sa[((first + k) & 3) * 16384]);  // copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb_2(tx, n, k, first, full, B_map_128x64_128B, &sb[((first + k) & 3) * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                // copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4]
+                load_A_sa_2(tx, first, k, m, full, A_map_256x64_128B, &sa[((first + k) & 3) * 16384]);
+                // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                load_B_sb_2(tx, n, k, first, full, B_map_128x64_128B, &sb[((first + k) & 3) * 8192]);
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
@@ -403,16 +244,20 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
             #pragma unroll 1
             for (int k = 0; k < 1; ++k) {
                 mbarrier_wait(&full[first + k], 0);
-                copy_sa_a(laneid, a, &sa[first * 16384 + k * 16384 + wm * 64]);  // copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0]
-                copy_sb_b(laneid, b, &sb[first * 8192 + k * 8192 + wn * 64]);  // copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0]
+                // copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0]
+                copy_sa_a(laneid, a, &sa[first * 16384 + k * 16384 + wm * 64]);
+                // copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0]
+                copy_sb_b(laneid, b, &sb[first * 8192 + k * 8192 + wn * 64]);
             }
             #pragma unroll 1
             for (int k_trip = 0; k_trip < 2; ++k_trip) {
                 const int k = k_trip + 1;
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
-                    copy_sa_a_2(laneid, s, a, &sa[((first + k - 1) & 3) * 16384 + wm * 64]);  // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
-                    copy_sb_b_2(laneid, s, b, &sb[((first + k - 1) & 3) * 8192 + wn * 64]);  // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
+                    copy_sa_a_2(laneid, s, a, &sa[((first + k - 1) & 3) * 16384 + wm * 64]);
+                    // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    copy_sb_b_2(laneid, s, b, &sb[((first + k - 1) & 3) * 8192 + wn * 64]);
                     mma_a_b_acc(s, acc, a, b);  // mma a[s % 2] b[s % 2] acc -> acc
                 }
                 __syncwarp();
@@ -420,16 +265,20 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
                     mbarrier_arrive(&free[(first + k - 1) & 3]);
                 }
                 mbarrier_wait(&full[(first + k) & 3], (first + k) >> 2);
-                copy_sa_a(laneid, a, &sa[((first + k) & 3) * 16384 + wm * 64]);  // copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0]
-                copy_sb_b(laneid, b, &sb[((first + k) & 3) * 8192 + wn * 64]);  // copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0]
+                // copy sa[(first + k) % 4, wm : +64, 0 : +16] -> a[0]
+                copy_sa_a(laneid, a, &sa[((first + k) & 3) * 16384 + wm * 64]);
+                // copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0]
+                copy_sb_b(laneid, b, &sb[((first + k) & 3) * 8192 + wn * 64]);
                 mma_a_b_acc_2(acc, a, b);  // mma a[1] b[1] acc -> acc
             }
             for (int k_trip = 0; k_trip < 1; ++k_trip) {
                 const int k = k_trip + 3;
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
-                    copy_sa_a_2(laneid, s, a, &sa[((first + k - 1) & 3) * 16384 + wm * 64]);  // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
-                    copy_sb_b_2(laneid, s, b, &sb[((first + k - 1) & 3) * 8192 + wn * 64]);  // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
+                    copy_sa_a_2(laneid, s, a, &sa[((first + k - 1) & 3) * 16384 + wm * 64]);
+                    // copy sb[(first + k - 1) % 4, (s + 1)*16 : +16, wn : +64] -> b[(s + 1) % 2]
+                    copy_sb_b_2(laneid, s, b, &sb[((first + k - 1) & 3) * 8192 + wn * 64]);
                     mma_a_b_acc(s, acc, a, b);  // mma a[s % 2] b[s % 2] acc -> acc
                 }
                 __syncwarp();
@@ -443,7 +292,8 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
                 cast_acc_h(p, h, acc);  // cast acc[p*16 : +16] -> h
                 copy_h_out(laneid, h, &out[warpid * 1024]);  // copy h -> out[warpid]
                 __syncwarp();
-                copy_out_D(warpid, laneid, out, &D[(m * 256 + p * 16 + wm) * 256 + n * 128 + wn]);  // copy out[warpid] -> D[m*256 + wm + p*16 : +16, n*128 + wn : +64]
+                // copy out[warpid] -> D[m*256 + wm + p*16 : +16, n*128 + wn : +64]
+                copy_out_D(warpid, laneid, out, &D[(m * 256 + p * 16 + wm) * 256 + n * 128 + wn]);
                 __syncwarp();
             }
         }

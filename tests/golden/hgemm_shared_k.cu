@@ -7,111 +7,25 @@
 // sb: Swizzle(3, 3, 5) o S[(4, 256, 16):(4096, 1, 256)] [4, 256, 16], shared
 // joined: Swizzle(3, 1, 2) o S[(8, 16, 16):(256, 16, 1)] [8, 16, 16], shared
 //
-// 1. fill c, scope warp
-//    variant: registers; no cost
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
+// 1. fill c, scope warp, variant registers
+// 2. copy A[row : +16, s*256 : +256] -> sa[s], scope cta, variant cp_async
+// 3. copy B[s*256 : +256, col : +16] -> sb[s], scope cta, variant cp_async
+// 4. copy A[row : +16, (k + 3)*256 : +256] -> sa[(k + 3) % 4], scope cta, variant cp_async
+// 5. copy B[(k + 3)*256 : +256, col : +16] -> sb[(k + 3) % 4], scope cta, variant cp_async
+// 6. copy sa[k % 4, :, warpid*32 + i*16 : +16] -> a, scope warp, variant ldstmatrix
+// 7. copy sb[k % 4, warpid*32 + i*16 : +16] -> b, scope warp, variant ldstmatrix
+// 8. mma a b c -> c, scope warp, variant mma_sync
+// 9. copy c -> joined[warpid], scope warp, variant reg
+// 10. copy joined[0] -> sum, scope cta, variant reg
+// 11. elementwise sum joined[q] -> sum, scope cta, variant threads
+// 12. cast sum -> D[row : +16, col : +16], scope cta, variant memory
 //
-// 2. copy A[row : +16, s*256 : +256] -> sa[s], scope cta
-//    variant: cp_async; 768 sectors, 192 wavefronts, 48 instructions, 672 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 256 and 4096
-//    partition: outer = 2, threads 256, elems 8, order row-major; all orders are this one
-//
-// 3. copy B[s*256 : +256, col : +16] -> sb[s], scope cta
-//    variant: cp_async; 768 sectors, 192 wavefronts, 48 instructions, 672 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 256 and 4096
-//    partition: outer = 2, threads 256, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 4. copy A[row : +16, (k + 3)*256 : +256] -> sa[(k + 3) % 4], scope cta
-//    variant: cp_async; 3328 sectors, 832 wavefronts, 208 instructions, 3536 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 256 and 4096
-//    partition: outer = 2, threads 256, elems 8, order row-major; all orders are this one
-//
-// 5. copy B[(k + 3)*256 : +256, col : +16] -> sb[(k + 3) % 4], scope cta
-//    variant: cp_async; 3328 sectors, 832 wavefronts, 208 instructions, 3536 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 256 and 4096
-//    partition: outer = 2, threads 256, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 6. copy sa[k % 4, :, warpid*32 + i*16 : +16] -> a, scope warp
-//    variant: ldstmatrix; 1024 wavefronts, 256 instructions, 3584 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 7. copy sb[k % 4, warpid*32 + i*16 : +16] -> b, scope warp
-//    variant: ldstmatrix; 1024 wavefronts, 256 instructions, 4608 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 8. mma a b c -> c, scope warp
-//    variant: mma_sync; 512 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_80 allow
-//    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 2, per_cta 512, flops 8192; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 8, a 4, b 4; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (16, 16, 16))
-//
-// 9. copy c -> joined[warpid], scope warp
-//    variant: reg; 64 wavefronts, 32 instructions, 448 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 10. copy joined[0] -> sum, scope cta
-//    variant: reg; 8 wavefronts, 2 instructions, 12 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 11. elementwise sum joined[q] -> sum, scope cta
-//    variant: threads; 56 wavefronts, 14 instructions, 112 address operations
-//    vector_width: elems = 4; the widest that any operand in memory allows
-//    elements_per_thread: 4; what sum gives to one
-//
-// 12. cast sum -> D[row : +16, col : +16], scope cta
-//    variant: memory; 16 sectors, 2 instructions, 12 address operations
-//    vector_width: elems = 4; the widest that any operand in memory allows
-//    elements_per_thread: 4; what sum gives to one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
-{
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait ldmatrix_x4 mma_m16n8k16_f32_bf16_bf16_f32
+//          float_to_bfloat16
 
 __device__ __forceinline__ void fill_c(float (&c)[8])
 {
@@ -124,36 +38,36 @@ __device__ __forceinline__ void fill_c(float (&c)[8])
 __device__ __forceinline__ void start_A_sa(int tx, int s, const bfloat16_t *A, bfloat16_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sa[((s * 512 + i_ * 256 + tx) ^ (tx >> 5)) * 8],
-            &A[(i_ * 8 + (tx >> 5)) * 4096 + (tx & 31) * 8]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sa[((s * 512 + i2 * 256 + tx) ^ (tx >> 5)) * 8],
+            &A[(i2 * 8 + (tx >> 5)) * 4096 + (tx & 31) * 8]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb(int tx, int s, const bfloat16_t *B, bfloat16_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sb[((s * 512 + i_ * 256 + tx) ^ (tx >> 5)) * 8],
-            &B[(tx & 31) * 8 + (i_ * 8 + (tx >> 5)) * 4096]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sb[((s * 512 + i2 * 256 + tx) ^ (tx >> 5)) * 8],
+            &B[(tx & 31) * 8 + (i2 * 8 + (tx >> 5)) * 4096]);
     }
 }
 
 __device__ __forceinline__ void start_A_sa_2(int tx, int k, const bfloat16_t *A, bfloat16_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sa[((((k + 3) & 3) * 512 + i_ * 256 + tx) ^ (tx >> 5)) * 8],
-            &A[(i_ * 8 + (tx >> 5)) * 4096 + (tx & 31) * 8 + 768]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sa[((((k + 3) & 3) * 512 + i2 * 256 + tx) ^ (tx >> 5)) * 8],
+            &A[(i2 * 8 + (tx >> 5)) * 4096 + (tx & 31) * 8 + 768]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb_2(int tx, int k, const bfloat16_t *B, bfloat16_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 2; ++i_) {
-        cp_async_16(&sb[((((k + 3) & 3) * 512 + i_ * 256 + tx) ^ (tx >> 5)) * 8],
-            &B[(tx & 31) * 8 + (i_ * 8 + (tx >> 5)) * 4096 + 768]);
+    for (int i2 = 0; i2 < 2; ++i2) {
+        cp_async_16(&sb[((((k + 3) & 3) * 512 + i2 * 256 + tx) ^ (tx >> 5)) * 8],
+            &B[(tx & 31) * 8 + (i2 * 8 + (tx >> 5)) * 4096 + 768]);
     }
 }
 
@@ -185,40 +99,40 @@ __device__ __forceinline__ void copy_c_joined(int laneid, const float (&c)[8], f
 {
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint2 *)&joined[(f & 1) * 128 + (laneid >> 2) * 16 + ((f >> 1) ^ ((laneid >> 3) & 1)) * 8
-            + (laneid & 3) * 2] = *(const uint2 *)&c[f * 2];
+        *(float2 *)&joined[(f & 1) * 128 + (laneid >> 2) * 16 + ((f >> 1) ^ ((laneid >> 3) & 1)) * 8
+            + (laneid & 3) * 2] = *(const float2 *)&c[f * 2];
     }
 }
 
 __device__ __forceinline__ void copy_joined_sum(int tx, float (&sum)[4], const float *joined)
 {
     if (tx < 64) {
-        *(uint4 *)&sum[0] = *(const uint4 *)&joined[((tx & 63) ^ (((tx >> 3) & 1) * 2)) * 4];
+        *(float4 *)&sum[0] = *(const float4 *)&joined[((tx & 63) ^ (((tx >> 3) & 1) * 2)) * 4];
     }
 }
 
 __device__ __forceinline__ void elementwise_joined_sum(int tx, int q, float (&sum)[4], const float *joined)
 {
-    __align__(16) float joined_own[4];
+    __align__(16) float joined_vals[4];
     if (tx < 64) {
-        *(uint4 *)&joined_own[0] =
-            *(const uint4 *)&joined[((q * 64 + (tx & 63)) ^ (((tx >> 3) & 1) * 2)) * 4];
+        *(float4 *)&joined_vals[0] =
+            *(const float4 *)&joined[((q * 64 + (tx & 63)) ^ (((tx >> 3) & 1) * 2)) * 4];
         #pragma unroll
         for (int f = 0; f < 4; ++f) {
-            sum[f] = sum[f] + joined_own[f];
+            sum[f] = sum[f] + joined_vals[f];
         }
     }
 }
 
 __device__ __forceinline__ void cast_sum_D(int tx, bfloat16_t *D, const float (&sum)[4])
 {
-    __align__(8) bfloat16_t D_own[4];
+    __align__(8) bfloat16_t d_vals[4];
     if (tx < 64) {
         #pragma unroll
         for (int f = 0; f < 4; ++f) {
-            D_own[f] = float_to_bfloat16(sum[f]);
+            d_vals[f] = float_to_bfloat16(sum[f]);
         }
-        *(uint2 *)&D[((tx >> 2) & 15) * 48 + (tx & 3) * 4] = *(const uint2 *)&D_own[0];
+        *(uint2 *)&D[((tx >> 2) & 15) * 48 + (tx & 3) * 4] = *(const uint2 *)&d_vals[0];
     }
 }
 
@@ -227,7 +141,8 @@ hgemm_shared_k(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 65536 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 5) o S[(4, 16, 256):(4096, 256, 1)] [4, 16, 256]
-    bfloat16_t *const sb = (bfloat16_t *)(smem + 32768);  // Swizzle(3, 3, 5) o S[(4, 256, 16):(4096, 1, 256)] [4, 256, 16]
+    // Swizzle(3, 3, 5) o S[(4, 256, 16):(4096, 1, 256)] [4, 256, 16]
+    bfloat16_t *const sb = (bfloat16_t *)(smem + 32768);
     float *const joined = (float *)(smem + 0);  // Swizzle(3, 1, 2) o S[(8, 16, 16):(256, 16, 1)] [8, 16, 16]
     const int tx = threadIdx.x;
     const int warpid = tx >> 5;
@@ -253,10 +168,12 @@ hgemm_shared_k(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
         cp_async_wait<2>();
         __syncthreads();
         if (k + 3 < 16) {
-            start_A_sa_2(tx, k, &A[row * 4096 + k * 256], sa);  // copy A[row : +16, (k + 3)*256 : +256] -> sa[(k + 3) % 4]
+            // copy A[row : +16, (k + 3)*256 : +256] -> sa[(k + 3) % 4]
+            start_A_sa_2(tx, k, &A[row * 4096 + k * 256], sa);
         }
         if (k + 3 < 16) {
-            start_B_sb_2(tx, k, &B[k * 256 + col * 4096], sb);  // copy B[(k + 3)*256 : +256, col : +16] -> sb[(k + 3) % 4]
+            // copy B[(k + 3)*256 : +256, col : +16] -> sb[(k + 3) % 4]
+            start_B_sb_2(tx, k, &B[k * 256 + col * 4096], sb);
         }
         cp_async_commit();
         #pragma unroll

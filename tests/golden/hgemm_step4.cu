@@ -10,105 +10,23 @@
 // sb: Swizzle(3, 2, 3) o S[(3, 32, 128):(4096, 1, 32)] [3, 32, 128], shared
 // sd: Swizzle(3, 3, 4) o S[(128, 128):(128, 1)] [128, 128], shared
 //
-// 1. fill c, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
+// 1. fill c, scope cta, variant registers
+// 2. copy A[m : +128, s*32 : +32] -> sa[s], scope cta, variant cp_async
+// 3. copy B[s*32 : +32, n : +128] -> sb[s], scope cta, variant cp_async
+// 4. copy A[m : +128, (k + 2)*32 : +32] -> sa[(k + 2) % 3], scope cta, variant cp_async
+// 5. copy B[(k + 2)*32 : +32, n : +128] -> sb[(k + 2) % 3], scope cta, variant cp_async
+// 6. copy sa[k % 3, :, i*16 : +16] -> a[i], scope cta, variant ldstmatrix
+// 7. copy sb[k % 3, i*16 : +16] -> b[i], scope cta, variant ldstmatrix
+// 8. mma a[i] b[i] c -> c, scope cta, variant mma_sync
+// 9. elementwise c bias[n : +128] -> h, scope cta, variant threads
+// 10. copy h -> sd, scope cta, variant reg
+// 11. copy sd -> D[m : +128, n : +128], scope cta, variant gmem_smem
 //
-// 2. copy A[m : +128, s*32 : +32] -> sa[s], scope cta
-//    variant: cp_async; 512 sectors, 256 wavefronts, 32 instructions, 480 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
-//
-// 3. copy B[s*32 : +32, n : +128] -> sb[s], scope cta
-//    variant: cp_async; 512 sectors, 256 wavefronts, 32 instructions, 480 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 4. copy A[m : +128, (k + 2)*32 : +32] -> sa[(k + 2) % 3], scope cta
-//    variant: cp_async; 32256 sectors, 16128 wavefronts, 2016 instructions, 36288 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
-//
-// 5. copy B[(k + 2)*32 : +32, n : +128] -> sb[(k + 2) % 3], scope cta
-//    variant: cp_async; 32256 sectors, 16128 wavefronts, 2016 instructions, 36288 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 32 and 4096
-//    partition: outer = 4, threads 128, elems 8, order B's strides; the cheapest of 1 orders
-//
-// 6. copy sa[k % 3, :, i*16 : +16] -> a[i], scope cta
-//    variant: ldstmatrix; 16384 wavefronts, 4096 instructions, 61440 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 7. copy sb[k % 3, i*16 : +16] -> b[i], scope cta
-//    variant: ldstmatrix; 16384 wavefronts, 4096 instructions, 77824 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 8. mma a[i] b[i] c -> c, scope cta
-//    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that 16, the registers and sm_80 allow
-//    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 32, per_cta 32768, flops 524288; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), (32, 32, 16), 'C', (128, 128, 16))
-//
-// 9. elementwise c bias[n : +128] -> h, scope cta
-//    variant: threads; 32 sectors, 32 instructions, 224 address operations
-//    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 128; what h gives to one
-//
-// 10. copy h -> sd, scope cta
-//    variant: reg; 256 wavefronts, 256 instructions, 5888 address operations
-//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 128; the elements that the register layout gives to one thread
-//    outer: 64; registers per thread / vector elements
-//
-// 11. copy sd -> D[m : +128, n : +128], scope cta
-//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 768 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 16384 and 128
-//    partition: outer = 16, threads 128, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_f16_f16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-__device__ __forceinline__ half_t float_to_half(float x)
-{
-    half_t y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: cp_async_16 cp_async_commit cp_async_wait ldmatrix_x4 mma_m16n8k16_f32_f16_f16_f32 float_to_half
 
 __device__ __forceinline__ void fill_c(float (&c)[128])
 {
@@ -121,36 +39,36 @@ __device__ __forceinline__ void fill_c(float (&c)[128])
 __device__ __forceinline__ void start_A_sa(int tx, int s, const half_t *A, half_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[((s * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &A[(i_ * 32 + (tx >> 2)) * 4096 + (tx & 3) * 8]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[((s * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &A[(i2 * 32 + (tx >> 2)) * 4096 + (tx & 3) * 8]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb(int tx, int s, const half_t *B, half_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[((s * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &B[(tx & 3) * 8 + (i_ * 32 + (tx >> 2)) * 4096]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[((s * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &B[(tx & 3) * 8 + (i2 * 32 + (tx >> 2)) * 4096]);
     }
 }
 
 __device__ __forceinline__ void start_A_sa_2(int tx, int k, const half_t *A, half_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sa[(((k + 2) % 3 * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &A[(i_ * 32 + (tx >> 2)) * 4096 + (tx & 3) * 8 + 64]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sa[(((k + 2) % 3 * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &A[(i2 * 32 + (tx >> 2)) * 4096 + (tx & 3) * 8 + 64]);
     }
 }
 
 __device__ __forceinline__ void start_B_sb_2(int tx, int k, const half_t *B, half_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_16(&sb[(((k + 2) % 3 * 512 + i_ * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
-            &B[(tx & 3) * 8 + (i_ * 32 + (tx >> 2)) * 4096 + 64]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_16(&sb[(((k + 2) % 3 * 512 + i2 * 128 + tx) ^ ((tx >> 3) & 3)) * 8],
+            &B[(tx & 3) * 8 + (i2 * 32 + (tx >> 2)) * 4096 + 64]);
     }
 }
 
@@ -190,14 +108,14 @@ __device__ __forceinline__ void mma_a_b_c(int i, float (&c)[128], const half_t (
 __device__ __forceinline__ void elementwise_c_bias_h(int warpid, int laneid, half_t (&h)[128],
     const float (&c)[128], const float *bias)
 {
-    __align__(16) float bias_own[16];
+    __align__(16) float bias_vals[16];
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        *(uint2 *)&bias_own[f * 2] = *(const uint2 *)&bias[f * 16 + (warpid >> 1) * 8 + (laneid & 3) * 2];
+        *(float2 *)&bias_vals[f * 2] = *(const float2 *)&bias[f * 16 + (warpid >> 1) * 8 + (laneid & 3) * 2];
     }
     #pragma unroll
     for (int f = 0; f < 128; ++f) {
-        h[f] = float_to_half(fmaxf(c[f] + bias_own[(f >> 4) * 2 + (f & 1)], 0.0f));
+        h[f] = float_to_half(fmaxf(c[f] + bias_vals[(f >> 4) * 2 + (f & 1)], 0.0f));
     }
 }
 
@@ -214,9 +132,9 @@ __device__ __forceinline__ void copy_h_sd(int warpid, int laneid, const half_t (
 __device__ __forceinline__ void copy_sd_D(int tx, const half_t *sd, half_t *D)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 16; ++i_) {
-        *(uint4 *)&D[(i_ * 8 + (tx >> 4)) * 4096 + (tx & 15) * 8] =
-            *(const uint4 *)&sd[((i_ * 128 + tx) ^ (tx >> 4)) * 8];
+    for (int i2 = 0; i2 < 16; ++i2) {
+        *(uint4 *)&D[(i2 * 8 + (tx >> 4)) * 4096 + (tx & 15) * 8] =
+            *(const uint4 *)&sd[((i2 * 128 + tx) ^ (tx >> 4)) * 8];
     }
 }
 
@@ -233,10 +151,13 @@ hgemm_step4(const half_t *__restrict__ A, const half_t *__restrict__ B, const fl
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
-    __align__(16) half_t a[64];  // S[(2, 4, 2, 2, 8, 2, 4, 2):(32, 8, 1@warpid, 2, 4@laneid, 4, 1@laneid, 1)] + R[2:2@warpid] [2, 128, 16]
-    __align__(16) half_t b[64];  // S[(2, 2, 4, 2, 8, 2, 8):(32, 2, 1@laneid, 1, 4, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 16, 128]
+    // S[(2, 4, 2, 2, 8, 2, 4, 2):(32, 8, 1@warpid, 2, 4@laneid, 4, 1@laneid, 1)] + R[2:2@warpid] [2, 128, 16]
+    __align__(16) half_t a[64];
+    // S[(2, 2, 4, 2, 8, 2, 8):(32, 2, 1@laneid, 1, 4, 2@warpid, 4@laneid)] + R[2:1@warpid] [2, 16, 128]
+    __align__(16) half_t b[64];
     __align__(16) float c[128];  // tiled_mma('mma.m16n8k16', (2, 2, 1), (32, 32, 16), 'C', (128, 128, 32)) [128, 128]
-    __align__(16) half_t h[128];  // S[(4, 2, 2, 8, 8, 2, 4, 2):(4, 1@warpid, 2, 4@laneid, 16, 2@warpid, 1@laneid, 1)] [128, 128]
+    // S[(4, 2, 2, 8, 8, 2, 4, 2):(4, 1@warpid, 2, 4@laneid, 16, 2@warpid, 1@laneid, 1)] [128, 128]
+    __align__(16) half_t h[128];
 
     const int m = by * 128;
     const int n = bx * 128;

@@ -5,76 +5,52 @@
 // B: row [4096]
 // Y: row [M, 4096]
 //
-// 1. cast X[bx : +1] -> x, scope cta
-//    variant: memory; 256 sectors, 16 instructions, 48 address operations
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x gives to one
+// 1. cast X[bx : +1] -> x, scope cta, variant memory
+// 2. reduce x -> s, scope cta, variant threads
+// 3. elementwise x s -> x, scope cta, variant threads
+// 4. reduce x -> s, scope cta, variant threads
+// 5. elementwise s -> s, scope cta, variant threads
+// 6. elementwise x s W B -> Y[bx : +1], scope cta, variant threads
 //
-// 2. reduce x -> s, scope cta
-//    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
-//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
-//
-// 3. elementwise x s -> x, scope cta
-//    variant: threads; no cost
-//    elements_per_thread: 16; what x gives to one
-//
-// 4. reduce x -> s, scope cta
-//    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
-//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
-//
-// 5. elementwise s -> s, scope cta
-//    variant: threads; no cost
-//    elements_per_thread: 1; what s gives to one
-//
-// 6. elementwise x s W B -> Y[bx : +1], scope cta
-//    variant: threads; 768 sectors, 48 instructions, 144 address operations
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x gives to one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
+// prelude: bfloat16_to_float float_to_bfloat16
 
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
+__device__ __forceinline__ void cast_X_x(int tx, float (&x)[16], const bfloat16_t *X)
 {
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ void cast_X_x(int tx, int bx, int M, float (&x)[16], const bfloat16_t *X)
-{
-    __align__(16) bfloat16_t X_own[16];
+    __align__(16) bfloat16_t x_vals[16];
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&X_own[f * 8] = (bx < M) ? *(const uint4 *)&X[f * 2048 + tx * 8] : uint4{};
+        *(uint4 *)&x_vals[f * 8] = *(const uint4 *)&X[f * 2048 + tx * 8];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        x[f] = bfloat16_to_float(X_own[f]);
+        x[f] = bfloat16_to_float(x_vals[f]);
     }
+}
+
+// Lanes 1, 2, 4, 8 and 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 16; lanes *= 2) {
+        x = x + __shfl_xor_sync(0xffffffffu, x, lanes);
+    }
+    return x;
 }
 
 __device__ __forceinline__ void sum_x_s(int tx, float *scratch_float32_8, float (&s)[1], const float (&x)[16])
 {
     float acc[1];
-    float other[1];
     __align__(16) float parts[8];
     acc[0] = 0.0f;
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
         acc[0] = acc[0] + x[f];
     }
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 1);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 2);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 4);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 8);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 16);
-    acc[0] = acc[0] + other[0];
+    acc[0] = warp_sum(acc[0]);
     __syncthreads();
     if ((tx & 31) == 0) {
         scratch_float32_8[tx >> 5] = acc[0];
@@ -82,7 +58,7 @@ __device__ __forceinline__ void sum_x_s(int tx, float *scratch_float32_8, float 
     __syncthreads();
     #pragma unroll
     for (int w = 0; w < 2; ++w) {
-        *(uint4 *)&parts[w * 4] = *(const uint4 *)&scratch_float32_8[w * 4];
+        *(float4 *)&parts[w * 4] = *(const float4 *)&scratch_float32_8[w * 4];
     }
     acc[0] = parts[0];
     #pragma unroll
@@ -104,23 +80,13 @@ __device__ __forceinline__ void sum_x_s_2(int tx, float *scratch_float32_8, floa
     const float (&x)[16])
 {
     float acc[1];
-    float other[1];
     __align__(16) float parts[8];
     acc[0] = 0.0f;
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
         acc[0] = acc[0] + __fmul_rn(x[f], x[f]);
     }
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 1);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 2);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 4);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 8);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 16);
-    acc[0] = acc[0] + other[0];
+    acc[0] = warp_sum(acc[0]);
     __syncthreads();
     if ((tx & 31) == 0) {
         scratch_float32_8[tx >> 5] = acc[0];
@@ -128,7 +94,7 @@ __device__ __forceinline__ void sum_x_s_2(int tx, float *scratch_float32_8, floa
     __syncthreads();
     #pragma unroll
     for (int w = 0; w < 2; ++w) {
-        *(uint4 *)&parts[w * 4] = *(const uint4 *)&scratch_float32_8[w * 4];
+        *(float4 *)&parts[w * 4] = *(const float4 *)&scratch_float32_8[w * 4];
     }
     acc[0] = parts[0];
     #pragma unroll
@@ -143,31 +109,29 @@ __device__ __forceinline__ void elementwise_s(float eps, float (&s)[1])
     s[0] = rsqrtf(s[0] / 4096.0f + eps);
 }
 
-__device__ __forceinline__ void elementwise_x_s_W_B_Y(int tx, int bx, int M, bfloat16_t *Y,
-    const float (&x)[16], const float (&s)[1], const bfloat16_t *W, const bfloat16_t *B)
+__device__ __forceinline__ void elementwise_x_s_W_B_Y(int tx, bfloat16_t *Y, const float (&x)[16],
+    const float (&s)[1], const bfloat16_t *W, const bfloat16_t *B)
 {
-    __align__(16) bfloat16_t Y_own[16];
-    __align__(16) bfloat16_t W_own[16];
-    __align__(16) bfloat16_t B_own[16];
+    __align__(16) bfloat16_t y_vals[16];
+    __align__(16) bfloat16_t w_vals[16];
+    __align__(16) bfloat16_t b_vals[16];
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&W_own[f * 8] = *(const uint4 *)&W[f * 2048 + tx * 8];
+        *(uint4 *)&w_vals[f * 8] = *(const uint4 *)&W[f * 2048 + tx * 8];
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&B_own[f * 8] = *(const uint4 *)&B[f * 2048 + tx * 8];
+        *(uint4 *)&b_vals[f * 8] = *(const uint4 *)&B[f * 2048 + tx * 8];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        Y_own[f] =
-            float_to_bfloat16(fmaf(__fmul_rn(x[f], s[0]), bfloat16_to_float(W_own[f]),
-                bfloat16_to_float(B_own[f])));
+        y_vals[f] =
+            float_to_bfloat16(fmaf(__fmul_rn(x[f], s[0]), bfloat16_to_float(w_vals[f]),
+                bfloat16_to_float(b_vals[f])));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        if (bx < M) {
-            *(uint4 *)&Y[f * 2048 + tx * 8] = *(const uint4 *)&Y_own[f * 8];
-        }
+        *(uint4 *)&Y[f * 2048 + tx * 8] = *(const uint4 *)&y_vals[f * 8];
     }
 }
 
@@ -181,10 +145,10 @@ layernorm(const bfloat16_t *__restrict__ X, const bfloat16_t *__restrict__ W,
     __align__(16) float x[16];  // S[(2, 256, 8):(8, 1@tx, 1)] [1, 4096]
     float s[1];  // S[1:1] + R[256:1@tx] [1, 1]
 
-    cast_X_x(tx, bx, M, x, &X[(size_t)bx * 4096]);  // cast X[bx : +1] -> x
+    cast_X_x(tx, x, &X[(size_t)bx * 4096]);  // cast X[bx : +1] -> x
     sum_x_s(tx, scratch_float32_8, s, x);  // reduce x -> s
     elementwise_s_x(x, s);  // elementwise x s -> x
     sum_x_s_2(tx, scratch_float32_8, s, x);  // reduce x -> s
     elementwise_s(eps, s);  // elementwise s -> s
-    elementwise_x_s_W_B_Y(tx, bx, M, &Y[(size_t)bx * 4096], x, s, W, B);  // elementwise x s W B -> Y[bx : +1]
+    elementwise_x_s_W_B_Y(tx, &Y[(size_t)bx * 4096], x, s, W, B);  // elementwise x s W B -> Y[bx : +1]
 }

@@ -7,64 +7,19 @@
 // sa: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
 // sb: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
 //
-// 1. copy A[bx] -> sa, scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 144 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
+// 1. copy A[bx] -> sa, scope cta, variant gmem_smem
+// 2. copy B[bx] -> sb, scope cta, variant gmem_smem
+// 3. copy sa[warpid*16 : +16] -> a, scope warp, variant ldstmatrix
+// 4. copy sb[:, warpid*16 : +16] -> b, scope warp, variant ldstmatrix
+// 5. copy b -> BOut[bx, warpid], scope warp, variant reg
+// 6. copy a -> sa[warpid*16 : +16], scope warp, variant ldstmatrix
+// 7. copy sa[warpid*16 : +16] -> AOut[bx, warpid*16 : +16], scope warp, variant gmem_smem
 //
-// 2. copy B[bx] -> sb, scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 144 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
-//
-// 3. copy sa[warpid*16 : +16] -> a, scope warp
-//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 144 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 4. copy sb[:, warpid*16 : +16] -> b, scope warp
-//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 176 address operations
-//    matrices: matrices = 4, trans true; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 5. copy b -> BOut[bx, warpid], scope warp
-//    variant: reg; 512 sectors, 128 instructions, 2304 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 6. copy a -> sa[warpid*16 : +16], scope warp
-//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 144 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 7. copy sa[warpid*16 : +16] -> AOut[bx, warpid*16 : +16], scope warp
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 208 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 1024
-//    partition: outer = 4, threads 32, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
-{
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
-        :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
+// prelude: ldmatrix_x4 ldmatrix_x4_trans stmatrix_x4
 
 __device__ __forceinline__ void copy_A_sa(int tx, const bfloat16_t *A, bfloat16_t *sa)
 {
@@ -149,5 +104,6 @@ ldmatrix_fragments(const bfloat16_t *__restrict__ A, const bfloat16_t *__restric
     __syncthreads();
     copy_a_sa(laneid, a, &sa[warpid * 1024]);  // copy a -> sa[warpid*16 : +16]
     __syncwarp();
-    copy_sa_AOut(warpid, laneid, sa, &AOut[bx * 4096 + warpid * 1024]);  // copy sa[warpid*16 : +16] -> AOut[bx, warpid*16 : +16]
+    // copy sa[warpid*16 : +16] -> AOut[bx, warpid*16 : +16]
+    copy_sa_AOut(warpid, laneid, sa, &AOut[bx * 4096 + warpid * 1024]);
 }

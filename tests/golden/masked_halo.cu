@@ -4,25 +4,12 @@
 // Y: row [16, 512]
 // Top: row [512]
 //
-// 1. fill t, scope cta
-//    variant: tile; 38 wavefronts, 10 instructions, 10 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 1188
-//    partition: outer = 3, threads 128, elems 4, order row-major; all orders are this one
+// 1. fill t, scope cta, variant tile
+// 2. copy X[:, bx*64 : +64] -> t[1:17, 1:65], scope cta, variant gmem_smem
+// 3. copy t[1 : +16, 1 : +64] -> Y[:, bx*64 : +64], scope cta, variant gmem_smem
+// 4. copy t[1, 1 : +64] -> Top[bx*64 : +64], scope warp, variant gmem_smem
 //
-// 2. copy X[:, bx*64 : +64] -> t[1:17, 1:65], scope cta
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 64 instructions, 416 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 8, threads 128, elems 1, order row-major; all orders are this one
-//
-// 3. copy t[1 : +16, 1 : +64] -> Y[:, bx*64 : +64], scope cta
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 64 instructions, 416 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 8, threads 128, elems 1, order row-major; all orders are this one
-//
-// 4. copy t[1, 1 : +64] -> Top[bx*64 : +64], scope warp
-//    variant: gmem_smem; 8 sectors, 2 wavefronts, 4 instructions, 10 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 2, threads 32, elems 1, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void fill_t(int tx, float *t)
 {
@@ -35,7 +22,7 @@ __device__ __forceinline__ void fill_t(int tx, float *t)
             for (int e = 0; e < 4; ++e) {
                 regs[e] = 0.0f;
             }
-            *(uint4 *)&t[group * 4] = *(const uint4 *)&regs[0];
+            *(float4 *)&t[group * 4] = *(const float4 *)&regs[0];
         }
     }
 }

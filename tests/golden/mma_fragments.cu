@@ -7,65 +7,20 @@
 // BOut: row [16, 8]
 // COut: row [16, 8]
 //
-// 1. copy A -> sa, scope warp
-//    variant: gmem_smem; 16 sectors, 4 wavefronts, 2 instructions, 2 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
+// 1. copy A -> sa, scope warp, variant gmem_smem
+// 2. copy B -> sb, scope warp, variant gmem_smem
+// 3. copy sa -> a, scope warp, variant ldstmatrix
+// 4. copy sb -> b, scope warp, variant ldstmatrix
+// 5. copy C -> c, scope warp, variant reg
+// 6. copy a -> AOut, scope warp, variant reg
+// 7. copy b -> BOut, scope warp, variant reg
+// 8. copy c -> COut, scope warp, variant reg
 //
-// 2. copy B -> sb, scope warp
-//    variant: gmem_smem; 8 sectors, 2 wavefronts, 2 instructions, 2 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
-//
-// 3. copy sa -> a, scope warp
-//    variant: ldstmatrix; 8 wavefronts, 1 instruction, 5 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//
-// 4. copy sb -> b, scope warp
-//    variant: ldstmatrix; 2 wavefronts, 1 instruction, 2 address operations
-//    matrices: matrices = 2, trans true; the cheapest of 2 that fit
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//
-// 5. copy C -> c, scope warp
-//    variant: reg; 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 6. copy a -> AOut, scope warp
-//    variant: reg; 32 sectors, 4 instructions, 44 address operations
-//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 7. copy b -> BOut, scope warp
-//    variant: reg; 16 sectors, 4 instructions, 40 address operations
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 8. copy c -> COut, scope warp
-//    variant: reg; 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
-__device__ __forceinline__ void ldmatrix_x2_trans(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-        : "=r"(words[0]), "=r"(words[1]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
+// prelude: ldmatrix_x4 ldmatrix_x2_trans
 
 __device__ __forceinline__ void copy_A_sa(int laneid, const half_t *A, half_t *sa)
 {
@@ -93,7 +48,7 @@ __device__ __forceinline__ void copy_C_c(int laneid, float (&c)[4], const float 
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&c[f * 2] = *(const uint2 *)&C[f * 64 + laneid * 2];
+        *(float2 *)&c[f * 2] = *(const float2 *)&C[f * 64 + laneid * 2];
     }
 }
 
@@ -118,7 +73,7 @@ __device__ __forceinline__ void copy_c_COut(int laneid, const float (&c)[4], flo
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&COut[f * 64 + laneid * 2] = *(const uint2 *)&c[f * 2];
+        *(float2 *)&COut[f * 64 + laneid * 2] = *(const float2 *)&c[f * 2];
     }
 }
 

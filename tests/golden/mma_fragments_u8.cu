@@ -8,51 +8,16 @@
 // COut: row [16, 8]
 // sb: col [32, 8], shared
 //
-// 1. copy A -> sa, scope warp
-//    variant: gmem_smem; 16 sectors, 4 wavefronts, 2 instructions, 2 address operations
-//    vector_width: 16 elements, 16 bytes; the widest in runs of 512
-//    partition: outer = 1, threads 32, elems 16, order row-major; all orders are this one
+// 1. copy A -> sa, scope warp, variant gmem_smem
+// 2. copy B -> sb, scope warp, variant gmem_smem
+// 3. copy sa -> a, scope warp, variant reg
+// 4. copy sb -> b, scope warp, variant reg
+// 5. copy C -> c, scope warp, variant reg
+// 6. copy a -> AOut, scope warp, variant reg
+// 7. copy b -> BOut, scope warp, variant reg
+// 8. copy c -> COut, scope warp, variant reg
 //
-// 2. copy B -> sb, scope warp
-//    variant: gmem_smem; 8 sectors, 2 wavefronts, 2 instructions, 2 address operations
-//    vector_width: 16 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 1, threads 32, elems 16, order B's strides; the cheapest of 3 orders
-//
-// 3. copy sa -> a, scope warp
-//    variant: reg; 8 wavefronts, 4 instructions, 44 address operations
-//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 4. copy sb -> b, scope warp
-//    variant: reg; 4 wavefronts, 2 instructions, 14 address operations
-//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 5. copy C -> c, scope warp
-//    variant: reg; 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 6. copy a -> AOut, scope warp
-//    variant: reg; 32 sectors, 4 instructions, 44 address operations
-//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 7. copy b -> BOut, scope warp
-//    variant: reg; 16 sectors, 2 instructions, 14 address operations
-//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 8. copy c -> COut, scope warp
-//    variant: reg; 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_A_sa(int laneid, const unsigned char *A, unsigned char *sa)
 {

@@ -4,15 +4,10 @@
 // Y: row [256, 256]
 // t: mma_shared_layout('float16', '128B', (64, 64)) [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> t, scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 208 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 64 and 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
+// 1. copy X[by*64 : +64, bx*64 : +64] -> t, scope cta, variant gmem_smem
+// 2. copy tT -> Y[bx*64 : +64, by*64 : +64], scope cta, variant register_tile
 //
-// 2. copy tT -> Y[bx*64 : +64, by*64 : +64], scope cta
-//    variant: register_tile; 256 sectors, 64 wavefronts, 144 instructions, 1168 address operations
-//    register_tile: rows = 1, columns 8, load_bytes 16, store_bytes 2; the cheapest of 10 of 15 shapes
-//    lanes: inner = dst, along_src 1, along_dst 32; the cheapest of 2 of 9 ways
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

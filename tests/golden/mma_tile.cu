@@ -6,79 +6,32 @@
 // sa: Swizzle(3, 3, 3) o S[(64, 64):(64, 1)] [64, 64], shared
 // sb: Swizzle(3, 3, 3) o S[(64, 64):(64, 1)] [64, 64], shared
 //
-// 1. copy A -> sa, scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 144 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
+// 1. copy A -> sa, scope cta, variant gmem_smem
+// 2. copy B -> sb, scope cta, variant gmem_smem
+// 3. copy sa[:, i*32 : +32] -> a, scope cta, variant ldstmatrix
+// 4. copy sb[i*32 : +32] -> b, scope cta, variant ldstmatrix
+// 5. mma a b c -> c, scope cta, variant mma_sync
+// 6. copy c -> D, scope cta, variant reg
 //
-// 2. copy B -> sb, scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 144 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096
-//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
-//
-// 3. copy sa[:, i*32 : +32] -> a, scope cta
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 576 address operations
-//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 4. copy sb[i*32 : +32] -> b, scope cta
-//    variant: ldstmatrix; 128 wavefronts, 32 instructions, 512 address operations
-//    matrices: matrices = 4, trans true; the cheapest of 3 that fit
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//
-// 5. mma a b c -> c, scope cta
-//    variant: mma_sync; 128 instructions
-//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that 32, the registers and sm_80 allow
-//    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 128, flops 262144; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 32, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), None, 'C', (64, 64, 32))
-//
-// 6. copy c -> D, scope cta
-//    variant: reg; 512 sectors, 64 instructions, 1344 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
-__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned *words, const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
-}
-
-// The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
-__device__ __forceinline__ void mma_m16n8k16_f32_f16_f16_f32(float *c, const unsigned *a, const unsigned *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+// prelude: ldmatrix_x4 ldmatrix_x4_trans mma_m16n8k16_f32_f16_f16_f32
 
 __device__ __forceinline__ void copy_A_sa(int tx, const half_t *A, half_t *sa)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        *(uint4 *)&sa[((i_ * 128 + tx) ^ ((tx >> 3) & 7)) * 8] = *(const uint4 *)&A[i_ * 1024 + tx * 8];
+    for (int i2 = 0; i2 < 4; ++i2) {
+        *(uint4 *)&sa[((i2 * 128 + tx) ^ ((tx >> 3) & 7)) * 8] = *(const uint4 *)&A[i2 * 1024 + tx * 8];
     }
 }
 
 __device__ __forceinline__ void copy_B_sb(int tx, const half_t *B, half_t *sb)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        *(uint4 *)&sb[((i_ * 128 + tx) ^ ((tx >> 3) & 7)) * 8] = *(const uint4 *)&B[i_ * 1024 + tx * 8];
+    for (int i2 = 0; i2 < 4; ++i2) {
+        *(uint4 *)&sb[((i2 * 128 + tx) ^ ((tx >> 3) & 7)) * 8] = *(const uint4 *)&B[i2 * 1024 + tx * 8];
     }
 }
 
@@ -134,8 +87,8 @@ __device__ __forceinline__ void copy_c_D(int warpid, int laneid, const float (&c
 {
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        *(uint2 *)&D[((f >> 1) & 1) * 2048 + (warpid & 1) * 1024 + (f & 1) * 512 + (laneid >> 2) * 64
-            + (f >> 2) * 16 + (warpid >> 1) * 8 + (laneid & 3) * 2] = *(const uint2 *)&c[f * 2];
+        *(float2 *)&D[((f >> 1) & 1) * 2048 + (warpid & 1) * 1024 + (f & 1) * 512 + (laneid >> 2) * 64
+            + (f >> 2) * 16 + (warpid >> 1) * 8 + (laneid & 3) * 2] = *(const float2 *)&c[f * 2];
     }
 }
 

@@ -3,14 +3,10 @@
 // X: row [37, 13]
 // Y: col [37, 13]
 //
-// 1. copy X -> s, scope cta
-//    variant: shifted; 61 sectors, 16 wavefronts, 10 instructions, 10 address operations
-//    shift: bytes = 16, shift_bytes 0, vectors 120, ends 1; the cheapest of 2
+// 1. copy X -> s, scope cta, variant shifted
+// 2. copy s -> Y, scope cta, variant gmem_smem
 //
-// 2. copy s -> Y, scope cta
-//    variant: gmem_smem; 61 sectors, 16 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes; the widest in runs of 37 and 481
-//    partition: outer = 6, threads 96, elems 1, order Y's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_s(int tx, const float *X, float *s)
 {
@@ -22,13 +18,13 @@ __device__ __forceinline__ void copy_X_s(int tx, const float *X, float *s)
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int group = i * 96 + tx;
-        *(uint4 *)&own[i * 4] = (group < 120) ? *(const uint4 *)&X[group * 4] : uint4{};
+        *(float4 *)&own[i * 4] = (group < 120) ? *(const float4 *)&X[group * 4] : float4{};
     }
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int group = i * 96 + tx;
         if (group < 120) {
-            *(uint4 *)&s[group * 4] = *(const uint4 *)&own[i * 4];
+            *(float4 *)&s[group * 4] = *(const float4 *)&own[i * 4];
         }
     }
     if (tx < 1) {

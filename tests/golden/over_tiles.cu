@@ -5,50 +5,21 @@
 // X: row [256, 32]
 // Y: row [32, 256]
 //
-// 1. copy X[bx*64 : +32] -> sa, scope cta
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 48 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 1024
-//    partition: outer = 4, threads 64, elems 4, order row-major; all orders are this one
+// 1. copy X[bx*64 : +32] -> sa, scope cta, variant gmem_smem
+// 2. copy X[bx*64 + 32 : +32] -> sb, scope cta, variant gmem_smem
+// 3. copy saT[:, warpid*16 : +16] -> ra, scope warp, variant reg
+// 4. copy sbT[:, warpid*16 : +16] -> rb, scope warp, variant reg
+// 5. copy ra -> out[:, warpid*16 : +16], scope warp, variant reg
+// 6. copy rb -> out[:, 32 + warpid*16 : +16], scope warp, variant reg
+// 7. copy out -> Y[:, bx*64 : +64], scope cta, variant gmem_smem
 //
-// 2. copy X[bx*64 + 32 : +32] -> sb, scope cta
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 56 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 1024
-//    partition: outer = 4, threads 64, elems 4, order row-major; all orders are this one
-//
-// 3. copy saT[:, warpid*16 : +16] -> ra, scope warp
-//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
-//
-// 4. copy sbT[:, warpid*16 : +16] -> rb, scope warp
-//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
-//
-// 5. copy ra -> out[:, warpid*16 : +16], scope warp
-//    variant: reg; 256 wavefronts, 8 instructions, 24 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 6. copy rb -> out[:, 32 + warpid*16 : +16], scope warp
-//    variant: reg; 256 wavefronts, 8 instructions, 32 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
-//
-// 7. copy out -> Y[:, bx*64 : +64], scope cta
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 160 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 2048 and 64
-//    partition: outer = 8, threads 64, elems 4, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_sa(int tx, const float *X, float *sa)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&sa[i * 256 + tx * 4] = *(const uint4 *)&X[i * 256 + tx * 4];
+        *(float4 *)&sa[i * 256 + tx * 4] = *(const float4 *)&X[i * 256 + tx * 4];
     }
 }
 
@@ -56,7 +27,7 @@ __device__ __forceinline__ void copy_X_sb(int tx, const float *X, float *sb)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&sb[i * 256 + tx * 4] = *(const uint4 *)&X[i * 256 + tx * 4 + 1024];
+        *(float4 *)&sb[i * 256 + tx * 4] = *(const float4 *)&X[i * 256 + tx * 4 + 1024];
     }
 }
 
@@ -80,7 +51,7 @@ __device__ __forceinline__ void copy_ra_out(int laneid, const float (&ra)[16], f
 {
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&out[laneid * 64 + f * 4] = *(const uint4 *)&ra[f * 4];
+        *(float4 *)&out[laneid * 64 + f * 4] = *(const float4 *)&ra[f * 4];
     }
 }
 
@@ -88,7 +59,7 @@ __device__ __forceinline__ void copy_rb_out(int laneid, const float (&rb)[16], f
 {
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&out[laneid * 64 + f * 4 + 32] = *(const uint4 *)&rb[f * 4];
+        *(float4 *)&out[laneid * 64 + f * 4 + 32] = *(const float4 *)&rb[f * 4];
     }
 }
 
@@ -96,7 +67,7 @@ __device__ __forceinline__ void copy_out_Y(int tx, const float *out, float *Y)
 {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        *(uint4 *)&Y[(i * 4 + (tx >> 4)) * 256 + (tx & 15) * 4] = *(const uint4 *)&out[i * 256 + tx * 4];
+        *(float4 *)&Y[(i * 4 + (tx >> 4)) * 256 + (tx & 15) * 4] = *(const float4 *)&out[i * 256 + tx * 4];
     }
 }
 

@@ -3,17 +3,10 @@
 // X: row [100, 72]
 // Y: row [128, 96]
 //
-// 1. copy X[by*32 : +32, bx*32 : +32] -> r, scope cta
-//    variant: reg; 80 sectors, 4 instructions, 20 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// 1. copy X[by*32 : +32, bx*32 : +32] -> r, scope cta, variant reg
+// 2. copy r -> Y[by*32 : +32, bx*32 : +32], scope cta, variant reg
 //
-// 2. copy r -> Y[by*32 : +32, bx*32 : +32], scope cta
-//    variant: reg; 64 sectors, 4 instructions, 20 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

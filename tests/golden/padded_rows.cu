@@ -5,41 +5,20 @@
 // p: S[(32,32):(33,1)] [32, 32], shared
 // q: S[(32,32):(33,1)] [32, 32], shared
 //
-// 1. copy In -> p, scope warp
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 40 instructions, 272 address operations
-//    vector_width: 4 elements, 16 bytes (loads 16, stores 4); the widest in runs of 1024 and 32
-//    partition: outer = 8, threads 32, elems 4, order row-major; all orders are this one
+// 1. copy In -> p, scope warp, variant gmem_smem
+// 2. copy p -> row, scope warp, variant reg
+// 3. copy row -> q, scope warp, variant reg
+// 4. copy q -> col, scope warp, variant reg
+// 5. copy col -> Out, scope warp, variant reg
 //
-// 2. copy p -> row, scope warp
-//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 3. copy row -> q, scope warp
-//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 4. copy q -> col, scope warp
-//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
-//
-// 5. copy col -> Out, scope warp
-//    variant: reg; 128 sectors, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_p(int laneid, const float *In, float *p)
 {
     __align__(16) float regs[4];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        *(uint4 *)&regs[0] = *(const uint4 *)&In[(i * 4 + (laneid >> 3)) * 32 + (laneid & 7) * 4];
+        *(float4 *)&regs[0] = *(const float4 *)&In[(i * 4 + (laneid >> 3)) * 32 + (laneid & 7) * 4];
         p[i * 132 + (laneid >> 3) * 33 + (laneid & 7) * 4] = regs[0];
         p[i * 132 + (laneid >> 3) * 33 + (laneid & 7) * 4 + 1] = regs[1];
         p[i * 132 + (laneid >> 3) * 33 + (laneid & 7) * 4 + 2] = regs[2];

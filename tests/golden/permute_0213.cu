@@ -5,32 +5,26 @@
 // permute X -> Y, axes [0, 2, 1, 3]: boxes of [1, 4, 4, 128] elements of src's dimensions, through a tile in
 //   shared memory, turned over on the load
 //
-// 1. copy X[bz : +1, bx * 4 : +4, by * 4 : +4, 0 : +128] -> tile_turned, scope cta
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 80 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 256, elems 8, order tile_turned's strides; the cheapest of 2 orders
+// 1. copy X[bz : +1, bx * 4 : +4, by * 4 : +4, 0 : +128] -> tile_turned, scope cta, variant gmem_smem
+// 2. copy tile -> Y[bz : +1, by * 4 : +4, bx * 4 : +4, 0 : +128], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[bz : +1, by * 4 : +4, bx * 4 : +4, 0 : +128], scope cta
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 56 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 256, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-__device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, int bz, int B, int T, const half_t *X,
+__device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, int T, const half_t *X,
     half_t *tile_turned)
 {
     __align__(16) half_t regs[8];
     *(uint4 *)&regs[0] =
-        (bz < B && bx * 4 + ((tx >> 4) & 3) < T)
+        (bx * 4 + ((tx >> 4) & 3) < T)
             ? *(const uint4 *)&X[((tx >> 4) & 3) * 4096 + (tx >> 6) * 128 + (tx & 15) * 8] : uint4{};
     *(uint4 *)&tile_turned[tx * 8] = *(const uint4 *)&regs[0];
 }
 
-__device__ __forceinline__ void copy_tile_Y(int tx, int bx, int bz, int B, int T, const half_t *tile,
-    half_t *Y)
+__device__ __forceinline__ void copy_tile_Y(int tx, int bx, int T, const half_t *tile, half_t *Y)
 {
-    if (bz < B && bx * 4 + ((tx >> 4) & 3) < T) {
+    if (bx * 4 + ((tx >> 4) & 3) < T) {
         *(uint4 *)&Y[(tx >> 6) * T * 128 + ((tx >> 4) & 3) * 128 + (tx & 15) * 8] =
             *(const uint4 *)&tile[tx * 8];
     }
@@ -45,7 +39,9 @@ permute_0213(const half_t *__restrict__ X, half_t *__restrict__ Y, int B, int T)
     const int by = blockIdx.y;
     const int bz = blockIdx.z;
 
-    copy_X_tile_turned(tx, bx, bz, B, T, &X[(size_t)bz * T * 4096 + (size_t)bx * 16384 + by * 512], tile);  // copy X[bz : +1, bx * 4 : +4, by * 4 : +4, 0 : +128] -> tile_turned
+    // copy X[bz : +1, bx * 4 : +4, by * 4 : +4, 0 : +128] -> tile_turned
+    copy_X_tile_turned(tx, bx, T, &X[(size_t)bz * T * 4096 + (size_t)bx * 16384 + by * 512], tile);
     __syncthreads();
-    copy_tile_Y(tx, bx, bz, B, T, tile, &Y[(size_t)bz * T * 4096 + (size_t)by * T * 512 + bx * 512]);  // copy tile -> Y[bz : +1, by * 4 : +4, bx * 4 : +4, 0 : +128]
+    // copy tile -> Y[bz : +1, by * 4 : +4, bx * 4 : +4, 0 : +128]
+    copy_tile_Y(tx, bx, T, tile, &Y[(size_t)bz * T * 4096 + (size_t)by * T * 512 + bx * 512]);
 }

@@ -4,21 +4,11 @@
 // Out: row [32, 8]
 // A: Swizzle(2, 2, 4) o S[(8, 32):(1, 8)] [8, 32], shared
 //
-// 1. copy In -> A, scope warp
-//    variant: register_tile; 16 sectors, 4 wavefronts, 6 instructions, 48 address operations
-//    register_tile: rows = 4, columns 2, load_bytes 4, store_bytes 8; the cheapest of 5 of 11 shapes
-//    lanes: inner = src, along_src 16, along_dst 2; the cheapest of 5 ways
+// 1. copy In -> A, scope warp, variant register_tile
+// 2. permute_layout columns -> B, scope warp, variant warp_vector
+// 3. copy B -> Out, scope warp, variant gmem_smem
 //
-// 2. permute_layout columns -> B, scope warp
-//    variant: warp_vector; 8 wavefronts, 3 instructions, 11 address operations
-//    vector_width: 8 elements, 16 bytes (loads 8, stores 16); 1 of 3 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
-//    registers_per_lane: 8; 256 elements / 32 lanes
-//
-// 3. copy B -> Out, scope warp
-//    variant: gmem_smem; 16 sectors, 4 wavefronts, 2 instructions, 2 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -4,20 +4,11 @@
 // Out: S[(16,16):(1,16)] [16, 16]
 // B: S[(16,16):(1,16)] [16, 16], shared
 //
-// 1. copy In -> A, scope warp
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 32 address operations
-//    vector_width: 1 element, 16 bytes; the widest in runs of 256
-//    partition: outer = 8, threads 32, elems 1, order row-major; all orders are this one
+// 1. copy In -> A, scope warp, variant gmem_smem
+// 2. permute_layout A -> B, scope warp, variant warp_linear_swizzle
+// 3. copy B -> Out, scope warp, variant gmem_smem
 //
-// 2. permute_layout A -> B, scope warp
-//    variant: warp_linear_swizzle; 64 wavefronts, 16 instructions, 192 address operations
-//    lane_vectors: lanes = [17, 34, 68, 1, 2], steps [4, 8, 128]; constructed over F2
-//    registers_per_lane: 8; 256 elements / 32 lanes
-//
-// 3. copy B -> Out, scope warp
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 32 address operations
-//    vector_width: 1 element, 16 bytes; the widest in runs of 256
-//    partition: outer = 8, threads 32, elems 1, order B's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_A(int laneid, const double2 *In, double2 *A)
 {

@@ -4,27 +4,17 @@
 // Out: S[(16,16):(1,16)] [16, 16]
 // B: S[(16,16):(1,16)] [16, 16], shared
 //
-// 1. copy In -> A, scope warp
-//    variant: gmem_smem; 64 sectors, 16 wavefronts, 8 instructions, 24 address operations
-//    vector_width: 2 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 4, threads 32, elems 2, order row-major; all orders are this one
+// 1. copy In -> A, scope warp, variant gmem_smem
+// 2. permute_layout A -> B, scope warp, variant warp_vector
+// 3. copy B -> Out, scope warp, variant gmem_smem
 //
-// 2. permute_layout A -> B, scope warp
-//    variant: warp_vector; 32 wavefronts, 8 instructions, 82 address operations
-//    vector_width: 2 elements, 16 bytes (loads 16, stores 16); 1 of 3 pairs of widths were searched
-//    lane_vectors: lanes = [9, 18, 36, 1, 2], steps [4]; constructed over F2
-//    registers_per_lane: 8; 256 elements / 32 lanes
-//
-// 3. copy B -> Out, scope warp
-//    variant: gmem_smem; 64 sectors, 16 wavefronts, 8 instructions, 24 address operations
-//    vector_width: 2 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 4, threads 32, elems 2, order B's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_A(int laneid, const double *In, double *A)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&A[i * 64 + laneid * 2] = *(const uint4 *)&In[i * 64 + laneid * 2];
+        *(double2 *)&A[i * 64 + laneid * 2] = *(const double2 *)&In[i * 64 + laneid * 2];
     }
 }
 
@@ -37,8 +27,9 @@ __device__ __forceinline__ void permute_A_B(int laneid, const double *A, double 
     for (int r = 0; r < 2; ++r) {
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
-            *(uint4 *)&regs[r * 4 + d * 2] =
-                *(const uint4 *)&A[(laneid & 7) * 32 + d * 16 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 2];
+            *(double2 *)&regs[r * 4 + d * 2] =
+                *(const double2 *)&A[(laneid & 7) * 32 + d * 16
+                    + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 2];
         }
     }
     __syncwarp();
@@ -48,14 +39,14 @@ __device__ __forceinline__ void permute_A_B(int laneid, const double *A, double 
         for (int d = 0; d < 2; ++d) {
             pack[d] = regs[r * 4 + d * 2];
         }
-        *(uint4 *)&B[((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + (laneid & 7) * 2] =
-            *(const uint4 *)&pack[0];
+        *(double2 *)&B[((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + (laneid & 7) * 2] =
+            *(const double2 *)&pack[0];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
             pack[d] = regs[r * 4 + d * 2 + 1];
         }
-        *(uint4 *)&B[((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + (laneid & 7) * 2 + 16] =
-            *(const uint4 *)&pack[0];
+        *(double2 *)&B[((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + (laneid & 7) * 2 + 16] =
+            *(const double2 *)&pack[0];
     }
     __syncwarp();
 }
@@ -64,7 +55,7 @@ __device__ __forceinline__ void copy_B_Out(int laneid, const double *B, double *
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&Out[i * 64 + laneid * 2] = *(const uint4 *)&B[i * 64 + laneid * 2];
+        *(double2 *)&Out[i * 64 + laneid * 2] = *(const double2 *)&B[i * 64 + laneid * 2];
     }
 }
 

@@ -4,10 +4,9 @@
 // Y: row [1048576]
 // permute X -> Y, axes [1, 0, 3, 2]: boxes of [512] elements of src's dimensions, through registers alone
 //
-// 1. copy X[bx * 512 : +512] -> Y[bx * 512 : +512], scope cta
-//    variant: gmem_gmem; 256 sectors, 16 instructions, 48 address operations
-//    vector_width: 2 elements, 16 bytes; the widest in runs of 512
-//    partition: outer = 2, threads 128, elems 2, order row-major; all orders are this one
+// 1. copy X[bx * 512 : +512] -> Y[bx * 512 : +512], scope cta, variant gmem_gmem
+//
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_Y(int tx, const float2 *X, float2 *Y)
 {

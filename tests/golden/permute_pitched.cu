@@ -6,15 +6,10 @@
 // permute X -> Y, axes [1, 0]: boxes of [64, 32] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned, scope cta
-//    variant: register_tile; 160 sectors, 32 wavefronts, 40 instructions, 160 address operations
-//    register_tile: rows = 8, columns 2, load_bytes 4, store_bytes 16; the cheapest of 6 of 15 shapes
-//    lanes: inner = dst, along_src 16, along_dst 2; the cheapest of 2 of 7 ways
+// 1. copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned, scope cta, variant register_tile
+// 2. copy tile -> Y[by * 32 : +32, bx * 64 : +64], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[by * 32 : +32, bx * 64 : +64], scope cta
-//    variant: gmem_smem; 144 sectors, 32 wavefronts, 16 instructions, 56 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 64
-//    partition: outer = 2, threads 128, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
@@ -61,8 +56,10 @@ permute_pitched(const bfloat16_t *__restrict__ X, bfloat16_t *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
+    // copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned
     copy_X_tile_turned(tx, bx,
-        &X[(bx * 64 + (tx >> 5) * 16 + (tx & 1) * 8) * 104 + by * 32 + ((tx >> 1) & 15) * 2], tile);  // copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned
+        &X[(bx * 64 + (tx >> 5) * 16 + (tx & 1) * 8) * 104 + by * 32 + ((tx >> 1) & 15) * 2], tile);
     __syncthreads();
-    copy_tile_Y(tx, bx, tile, &Y[(by * 32 + (tx >> 3)) * 200 + bx * 64 + (tx & 7) * 8]);  // copy tile -> Y[by * 32 : +32, bx * 64 : +64]
+    // copy tile -> Y[by * 32 : +32, bx * 64 : +64]
+    copy_tile_Y(tx, bx, tile, &Y[(by * 32 + (tx >> 3)) * 200 + bx * 64 + (tx & 7) * 8]);
 }

@@ -5,55 +5,14 @@
 // Y: row [B, 80, M]
 // tile: Swizzle(2, 3, 3) o S[(4, 64, 32):(2048, 32, 1)] [4, 64, 32], shared
 //
-// 1. copy X[b, m : +64, n : +32] -> tile[k % 4], scope role
-//    variant: tma; 256 sectors, 64 wavefronts, 1 instruction
-//    tma_box: box = [1, 64, 32], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
+// 1. copy X[b, m : +64, n : +32] -> tile[k % 4], scope role, variant tma
+// 2. copy turned[k % 4] -> Y[b, n : +32, m : +64], scope role, variant register_tile
 //
-// 2. copy turned[k % 4] -> Y[b, n : +32, m : +64], scope role
-//    variant: register_tile; 152 sectors, 32 wavefronts, 40 instructions, 168 address operations
-//    register_tile: rows = 1, columns 4, load_bytes 16, store_bytes 4; the cheapest of 2 shapes
-//    lanes: inner = dst, along_src 1, along_dst 32; the cheapest of 2 of 9 ways
+// Costs, and why each op is done so: tilegen explain.
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long *bar)
-{
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
-}
-
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_3d(void *smem, const TensorMap *map, int x, int y, int z,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y), "r"(z) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// prelude: mbarrier_wait mbarrier_arrive mbarrier_expect tma_load_3d mbarrier_init fence_async
 
 __device__ __forceinline__ void copy_turned_Y(int tx, int B, int M, int b, int m, int n, const float *turned,
     float *Y)
@@ -62,8 +21,8 @@ __device__ __forceinline__ void copy_turned_Y(int tx, int B, int M, int b, int m
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (b < B && i * 8 + (tx >> 6) * 4 + n + 3 < 80 && m + (tx & 63) < M) {
-            *(uint4 *)&regs[0] =
-                *(const uint4 *)&turned[(tx & 63) * 32 + ((i * 2 + (tx >> 6)) ^ (tx & 7)) * 4];
+            *(float4 *)&regs[0] =
+                *(const float4 *)&turned[(tx & 63) * 32 + ((i * 2 + (tx >> 6)) ^ (tx & 7)) * 4];
             #pragma unroll
             for (int c = 0; c < 4; ++c) {
                 Y[(i * 8 + c) * M] = regs[c];
@@ -116,8 +75,9 @@ permute_ring(const float *__restrict__ X, float *__restrict__ Y, int B, int M,
             const int n = t / tm % 3 * 32;
             const int b = t / (tm * 3);
             mbarrier_wait(&full[k & 3], (k >> 2) & 1);
+            // copy turned[k % 4] -> Y[b, n : +32, m : +64]
             copy_turned_Y(tx, B, M, b, m, n, &tile[(k & 3) * 2048],
-                &Y[(size_t)b * M * 80 + ((tx >> 6) * 4 + n) * M + m + (tx & 63)]);  // copy turned[k % 4] -> Y[b, n : +32, m : +64]
+                &Y[(size_t)b * M * 80 + ((tx >> 6) * 4 + n) * M + m + (tx & 63)]);
             __syncwarp();
             if (laneid == 0) {
                 mbarrier_arrive(&free[k & 3]);
@@ -134,7 +94,8 @@ permute_ring(const float *__restrict__ X, float *__restrict__ Y, int B, int M,
             const int n = t / tm % 3 * 32;
             const int b = t / (tm * 3);
             mbarrier_wait(&free[k & 3], ((k >> 2) + 1) & 1);
-            load_X_tile(tx, k, b, m, n, full, X_map_1x64x32_128B, &tile[(k & 3) * 2048]);  // copy X[b, m : +64, n : +32] -> tile[k % 4]
+            // copy X[b, m : +64, n : +32] -> tile[k % 4]
+            load_X_tile(tx, k, b, m, n, full, X_map_1x64x32_128B, &tile[(k & 3) * 2048]);
         }
     }
 }

@@ -5,27 +5,17 @@
 // A: S[(2,1,4,32):(128,128,32,1)] [2, 1, 4, 32], shared
 // B: S[(2,1,4,32):(128,128,1,4)] [2, 1, 4, 32], shared
 //
-// 1. copy In -> A, scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
+// 1. copy In -> A, scope warp, variant gmem_smem
+// 2. permute_layout A[s] -> B[s], scope warp, variant warp_vector
+// 3. copy B -> Out, scope warp, variant gmem_smem
 //
-// 2. permute_layout A[s] -> B[s], scope warp
-//    variant: warp_vector; 16 wavefronts, 10 instructions, 18 address operations
-//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); 2 of 5 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
-//    registers_per_lane: 4; 128 elements / 32 lanes
-//
-// 3. copy B -> Out, scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
-//    partition: outer = 2, threads 32, elems 4, order B's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_A(int laneid, const float *In, float *A)
 {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        *(uint4 *)&A[i * 128 + laneid * 4] = *(const uint4 *)&In[i * 128 + laneid * 4];
+        *(float4 *)&A[i * 128 + laneid * 4] = *(const float4 *)&In[i * 128 + laneid * 4];
     }
 }
 
@@ -38,7 +28,7 @@ __device__ __forceinline__ void permute_A_B(int laneid, const float *A, float *B
         regs[d] = A[d * 32 + laneid];
     }
     __syncwarp();
-    *(uint4 *)&B[laneid * 4] = *(const uint4 *)&regs[0];
+    *(float4 *)&B[laneid * 4] = *(const float4 *)&regs[0];
     __syncwarp();
 }
 
@@ -46,7 +36,7 @@ __device__ __forceinline__ void copy_B_Out(int laneid, const float *B, float *Ou
 {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        *(uint4 *)&Out[i * 128 + laneid * 4] = *(const uint4 *)&B[i * 128 + laneid * 4];
+        *(float4 *)&Out[i * 128 + laneid * 4] = *(const float4 *)&B[i * 128 + laneid * 4];
     }
 }
 

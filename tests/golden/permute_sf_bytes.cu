@@ -4,21 +4,11 @@
 // Out: S[(blocks,4,32):(128,1,4)] [1024, 4, 32]
 // A: S[(8,4,32):(128,32,1)] [8, 4, 32], shared
 //
-// 1. copy In[bx*8 + warpid] -> A[warpid], scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 16 instructions, 16 address operations
-//    vector_width: 16 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 32, elems 16, order row-major; all orders are this one
+// 1. copy In[bx*8 + warpid] -> A[warpid], scope warp, variant gmem_smem
+// 2. permute_layout A[warpid] -> B[warpid], scope warp, variant warp_vector
+// 3. copy B[warpid] -> Out[bx*8 + warpid], scope warp, variant gmem_smem
 //
-// 2. permute_layout A[warpid] -> B[warpid], scope warp
-//    variant: warp_vector; 32 wavefronts, 32 instructions, 200 address operations
-//    vector_width: 2 elements, 2 bytes (loads 2, stores 2); 1 of 5 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
-//    registers_per_lane: 4; 128 elements / 32 lanes
-//
-// 3. copy B[warpid] -> Out[bx*8 + warpid], scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 16 instructions, 16 address operations
-//    vector_width: 16 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 32, elems 16, order B's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_A(int laneid, const unsigned char *In, unsigned char *A)
 {

@@ -3,11 +3,9 @@
 // A: S[(2,1,4,32):(128,128,32,1)] [2, 1, 4, 32]
 // B: S[(2,1,4,32):(128,128,1,4)] [2, 1, 4, 32]
 //
-// 1. permute_layout A[s, 0:1, 0:4, 0:32] -> B[s, 0:1, 0:4, 0:32], scope warp
-//    variant: warp_vector; 64 sectors, 10 instructions, 18 address operations
-//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); 2 of 5 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
-//    registers_per_lane: 4; 128 elements / 32 lanes
+// 1. permute_layout A[s, 0:1, 0:4, 0:32] -> B[s, 0:1, 0:4, 0:32], scope warp, variant warp_vector
+//
+// Costs, and why each op is done so: tilegen explain.
 
 // One warp: read through the source layout, meet, write through the destination layout.
 __device__ __forceinline__ void permute_A_B(int laneid, const float *A, float *B)
@@ -18,7 +16,7 @@ __device__ __forceinline__ void permute_A_B(int laneid, const float *A, float *B
         regs[d] = A[d * 32 + laneid];
     }
     __syncwarp();
-    *(uint4 *)&B[laneid * 4] = *(const uint4 *)&regs[0];
+    *(float4 *)&B[laneid * 4] = *(const float4 *)&regs[0];
     __syncwarp();
 }
 

@@ -4,21 +4,11 @@
 // Out: S[(blocks,4,32):(128,1,4)] [512, 4, 32]
 // B: S[(16,4,32):(128,1,4)] [16, 4, 32], shared
 //
-// 1. copy In[bx*16 + warpid] -> A[warpid], scope warp
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 32 instructions, 32 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
+// 1. copy In[bx*16 + warpid] -> A[warpid], scope warp, variant gmem_smem
+// 2. permute_layout A[warpid] -> B[warpid], scope warp, variant warp_vector
+// 3. copy B[warpid] -> Out[bx*16 + warpid], scope warp, variant gmem_smem
 //
-// 2. permute_layout A[warpid] -> B[warpid], scope warp
-//    variant: warp_vector; 96 wavefronts, 80 instructions, 144 address operations
-//    vector_width: 4 elements, 8 bytes (loads 2, stores 8); 2 of 5 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
-//    registers_per_lane: 4; 128 elements / 32 lanes
-//
-// 3. copy B[warpid] -> Out[bx*16 + warpid], scope warp
-//    variant: gmem_smem; 128 sectors, 32 wavefronts, 32 instructions, 32 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 1, threads 32, elems 8, order B's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

@@ -6,15 +6,10 @@
 // permute X -> Y, axes [0, 3, 1, 2]: boxes of [1, 64, 3] elements of src's dimensions, through a tile in
 //   shared memory, turned over on the load
 //
-// 1. copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned, scope cta
-//    variant: gmem_smem; 12 sectors, 6 wavefronts, 12 instructions, 18 address operations
-//    vector_width: 1 element, 1 byte; the cheapest of 2 that were costed
-//    partition: outer = 3, threads 64, elems 1, order one run; the cheapest of 2 orders
+// 1. copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned, scope cta, variant gmem_smem
+// 2. copy tile -> Y[by : +1, 0 : +3, bx * 64 : +64], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[by : +1, 0 : +3, bx * 64 : +64], scope cta
-//    variant: gmem_smem; 12 sectors, 6 wavefronts, 12 instructions, 18 address operations
-//    vector_width: 1 element, 1 byte; the widest in runs of 64
-//    partition: outer = 3, threads 64, elems 1, order row-major; the cheapest of 3 orders
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, const unsigned char *X,
     unsigned char *tile_turned)
@@ -48,7 +43,8 @@ permute_short_rows(const unsigned char *__restrict__ X, unsigned char *__restric
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile_turned(tx, bx, &X[by * 18483 + bx * 192 + tx], tile);  // copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned
+    // copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned
+    copy_X_tile_turned(tx, bx, &X[by * 18483 + bx * 192 + tx], tile);
     __syncthreads();
     copy_tile_Y(tx, bx, tile, &Y[by * 18483 + bx * 64 + tx]);  // copy tile -> Y[by : +1, 0 : +3, bx * 64 : +64]
 }

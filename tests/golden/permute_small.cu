@@ -4,10 +4,9 @@
 // Y: row [1088, 13]
 // permute X -> Y, axes [1, 2, 0]: boxes of [13, 32] elements of src's dimensions, element by element
 //
-// 1. copy X[0 : +13, bx * 32 : +32] -> Y_turned[0 : +13, bx * 32 : +32], scope cta
-//    variant: scalar; 182 sectors, 26 instructions, 104 address operations
-//    vector_width: 1 element, 1 byte; beside a pin, at 182 sectors against 123
-//    partition: outer = 2, threads 256, elems 1, order row-major; beside a pin, at 182 sectors against 123
+// 1. copy X[0 : +13, bx * 32 : +32] -> Y_turned[0 : +13, bx * 32 : +32], scope cta, variant scalar
+//
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_Y_turned(int tx, const unsigned char *X, unsigned char *Y_turned)
 {
@@ -33,5 +32,6 @@ permute_small(const unsigned char *__restrict__ X, unsigned char *__restrict__ Y
     const int bx = blockIdx.x;
     __builtin_assume(tx < 256);
 
-    copy_X_Y_turned(tx, &X[bx * 32], &Y[bx * 416]);  // copy X[0 : +13, bx * 32 : +32] -> Y_turned[0 : +13, bx * 32 : +32]
+    // copy X[0 : +13, bx * 32 : +32] -> Y_turned[0 : +13, bx * 32 : +32]
+    copy_X_Y_turned(tx, &X[bx * 32], &Y[bx * 416]);
 }

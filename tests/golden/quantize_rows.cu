@@ -4,80 +4,53 @@
 // Q: row [M, 4096]
 // S: row [M]
 //
-// 1. cast X[bx : +1] -> x, scope cta
-//    variant: memory; 256 sectors, 16 instructions, 48 address operations
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x gives to one
+// 1. cast X[bx : +1] -> x, scope cta, variant memory
+// 2. reduce x -> s, scope cta, variant threads
+// 3. elementwise s -> s, scope cta, variant threads
+// 4. elementwise s -> r, scope cta, variant threads
+// 5. elementwise x r -> Q[bx : +1], scope cta, variant threads
+// 6. copy s -> S[bx : +1], scope cta, variant reg
 //
-// 2. reduce x -> s, scope cta
-//    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
-//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
-//
-// 3. elementwise s -> s, scope cta
-//    variant: threads; no cost
-//    elements_per_thread: 1; what s gives to one
-//
-// 4. elementwise s -> r, scope cta
-//    variant: threads; no cost
-//    elements_per_thread: 1; what r gives to one
-//
-// 5. elementwise x r -> Q[bx : +1], scope cta
-//    variant: threads; 128 sectors, 16 instructions, 48 address operations
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x gives to one
-//
-// 6. copy s -> S[bx : +1], scope cta
-//    variant: reg; 1 sector, 1 instruction
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 1; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 typedef unsigned char float8_e4m3_t;  // 4 exponent, 3 mantissa bits
 
-__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
+// prelude: bfloat16_to_float float_to_e4m3_saturated@sm_89
 
-// Rounds to nearest even; beyond 448 it is 448, NaN stays NaN.
-__device__ __forceinline__ float8_e4m3_t float_to_e4m3_saturated(float x)
+__device__ __forceinline__ void cast_X_x(int tx, float (&x)[16], const bfloat16_t *X)
 {
-    unsigned short y;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(y) : "f"(0.0f), "f"(x));
-    return y & 0xff;
-}
-
-__device__ __forceinline__ void cast_X_x(int tx, int bx, int M, float (&x)[16], const bfloat16_t *X)
-{
-    __align__(16) bfloat16_t X_own[16];
+    __align__(16) bfloat16_t x_vals[16];
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&X_own[f * 8] = (bx < M) ? *(const uint4 *)&X[f * 2048 + tx * 8] : uint4{};
+        *(uint4 *)&x_vals[f * 8] = *(const uint4 *)&X[f * 2048 + tx * 8];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        x[f] = bfloat16_to_float(X_own[f]);
+        x[f] = bfloat16_to_float(x_vals[f]);
     }
+}
+
+// Lanes 1, 2, 4, 8 and 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_max(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 16; lanes *= 2) {
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    }
+    return x;
 }
 
 __device__ __forceinline__ void max_x_s(int tx, float *scratch_float32_8, float (&s)[1], const float (&x)[16])
 {
     float acc[1];
-    float other[1];
     __align__(16) float parts[8];
     acc[0] = __uint_as_float(0xff800000u);  // -inf
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
         acc[0] = fmaxf(acc[0], fabsf(x[f]));
     }
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 1);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 2);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 4);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 8);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 16);
-    acc[0] = fmaxf(acc[0], other[0]);
+    acc[0] = warp_max(acc[0]);
     __syncthreads();
     if ((tx & 31) == 0) {
         scratch_float32_8[tx >> 5] = acc[0];
@@ -85,7 +58,7 @@ __device__ __forceinline__ void max_x_s(int tx, float *scratch_float32_8, float 
     __syncthreads();
     #pragma unroll
     for (int w = 0; w < 2; ++w) {
-        *(uint4 *)&parts[w * 4] = *(const uint4 *)&scratch_float32_8[w * 4];
+        *(float4 *)&parts[w * 4] = *(const float4 *)&scratch_float32_8[w * 4];
     }
     acc[0] = parts[0];
     #pragma unroll
@@ -105,28 +78,24 @@ __device__ __forceinline__ void elementwise_s_r(float (&r)[1], const float (&s)[
     r[0] = 1.0f / s[0];
 }
 
-__device__ __forceinline__ void elementwise_x_r_Q(int tx, int bx, int M, float8_e4m3_t *Q,
-    const float (&x)[16], const float (&r)[1])
+__device__ __forceinline__ void elementwise_x_r_Q(int tx, float8_e4m3_t *Q, const float (&x)[16],
+    const float (&r)[1])
 {
-    __align__(16) float8_e4m3_t Q_own[16];
+    __align__(16) float8_e4m3_t q_vals[16];
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        Q_own[f] = float_to_e4m3_saturated(__fmul_rn(x[f], r[0]));
+        q_vals[f] = float_to_e4m3_saturated(__fmul_rn(x[f], r[0]));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        if (bx < M) {
-            *(uint2 *)&Q[f * 2048 + tx * 8] = *(const uint2 *)&Q_own[f * 8];
-        }
+        *(uint2 *)&Q[f * 2048 + tx * 8] = *(const uint2 *)&q_vals[f * 8];
     }
 }
 
-__device__ __forceinline__ void copy_s_S(int tx, int bx, int M, const float (&s)[1], float *S)
+__device__ __forceinline__ void copy_s_S(int tx, const float (&s)[1], float *S)
 {
     if (tx == 0) {
-        if (bx < M) {
-            S[0] = s[0];
-        }
+        S[0] = s[0];
     }
 }
 
@@ -140,10 +109,10 @@ quantize_rows(const bfloat16_t *__restrict__ X, float8_e4m3_t *__restrict__ Q, f
     float s[1];  // S[1:1] + R[256:1@tx] [1, 1]
     float r[1];  // S[1:1] + R[256:1@tx] [1, 1]
 
-    cast_X_x(tx, bx, M, x, &X[(size_t)bx * 4096]);  // cast X[bx : +1] -> x
+    cast_X_x(tx, x, &X[(size_t)bx * 4096]);  // cast X[bx : +1] -> x
     max_x_s(tx, scratch_float32_8, s, x);  // reduce x -> s
     elementwise_s(s);  // elementwise s -> s
     elementwise_s_r(r, s);  // elementwise s -> r
-    elementwise_x_r_Q(tx, bx, M, &Q[(size_t)bx * 4096], x, r);  // elementwise x r -> Q[bx : +1]
-    copy_s_S(tx, bx, M, s, &S[bx]);  // copy s -> S[bx : +1]
+    elementwise_x_r_Q(tx, &Q[(size_t)bx * 4096], x, r);  // elementwise x r -> Q[bx : +1]
+    copy_s_S(tx, s, &S[bx]);  // copy s -> S[bx : +1]
 }

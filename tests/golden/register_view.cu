@@ -3,25 +3,15 @@
 // X: row [64, 2, 32, 4]
 // Y: row [64, 2, 4, 32]
 //
-// 1. copy X[bx, warpid] -> p, scope warp
-//    variant: reg; 32 sectors, 2 instructions, 2 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// 1. copy X[bx, warpid] -> p, scope warp, variant reg
+// 2. copy p -> wide, scope warp, variant reg_reg
+// 3. copy turned -> Y[bx, warpid], scope warp, variant reg
 //
-// 2. copy p -> wide, scope warp
-//    variant: reg_reg; no cost
-//    registers_per_thread: 4; both tensors give every thread the same elements
-//
-// 3. copy turned -> Y[bx, warpid], scope warp
-//    variant: reg; 32 sectors, 8 instructions, 16 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_p(int laneid, float (&p)[4], const float *X)
 {
-    *(uint4 *)&p[0] = *(const uint4 *)&X[laneid * 4];
+    *(float4 *)&p[0] = *(const float4 *)&X[laneid * 4];
 }
 
 __device__ __forceinline__ void copy_p_wide(float (&wide)[4], const float (&p)[4])

@@ -3,25 +3,18 @@
 // In: row [8, 16]
 // Out: row [8, 16]
 //
-// 1. copy In -> r, scope cta
-//    variant: reg; 32 sectors, 4 instructions, 32 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 2; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// 1. copy In -> r, scope cta, variant reg
+// 2. copy r -> Out, scope cta, variant reg
 //
-// 2. copy r -> Out, scope cta
-//    variant: reg; 16 sectors, 2 instructions, 16 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 2; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_In_r(int warpid, int laneid, float (&r)[2], const float *In)
 {
     if (4 < warpid) {
-        const int warpid_own = warpid - 5;
-        if (((warpid_own >> 1) & 1) == 0) {
-            *(uint2 *)&r[0] =
-                *(const uint2 *)&In[(laneid >> 2) * 16 + (warpid_own & 1) * 8 + (laneid & 3) * 2];
+        const int warpid_in_region = warpid - 5;
+        if (((warpid_in_region >> 1) & 1) == 0) {
+            *(float2 *)&r[0] =
+                *(const float2 *)&In[(laneid >> 2) * 16 + (warpid_in_region & 1) * 8 + (laneid & 3) * 2];
         }
     }
 }
@@ -29,10 +22,10 @@ __device__ __forceinline__ void copy_In_r(int warpid, int laneid, float (&r)[2],
 __device__ __forceinline__ void copy_r_Out(int warpid, int laneid, const float (&r)[2], float *Out)
 {
     if (4 < warpid) {
-        const int warpid_own = warpid - 5;
-        if (((warpid_own >> 1) & 1) == 0 && warpid_own >> 2 == 0) {
-            *(uint2 *)&Out[(laneid >> 2) * 16 + (warpid_own & 1) * 8 + (laneid & 3) * 2] =
-                *(const uint2 *)&r[0];
+        const int warpid_in_region = warpid - 5;
+        if (((warpid_in_region >> 1) & 1) == 0 && warpid_in_region >> 2 == 0) {
+            *(float2 *)&Out[(laneid >> 2) * 16 + (warpid_in_region & 1) * 8 + (laneid & 3) * 2] =
+                *(const float2 *)&r[0];
         }
     }
 }

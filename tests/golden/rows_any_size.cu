@@ -3,41 +3,36 @@
 // X: S[(M,N):(ldx,1)] [M, N]
 // Y: row [M, N]
 //
-// 1. copy X[bx*16 : +16, j*256 : +256] -> t, scope cta
-//    variant: gmem_smem; 1568 sectors, 512 wavefronts, 912 instructions, 5248 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 32, threads 128, elems 1, order row-major; all orders are this one
+// 1. copy X[bx*16 : +16, j*256 : +256] -> t, scope cta, variant gmem_smem
+// 2. copy t -> Y[bx*16 : +16, j*256 : +256], scope cta, variant gmem_smem
 //
-// 2. copy t -> Y[bx*16 : +16, j*256 : +256], scope cta
-//    variant: gmem_smem; 1904 sectors, 400 wavefronts, 800 instructions, 4800 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 32, threads 128, elems 1, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, int j, const float *X,
     float *t)
 {
     __align__(16) float regs[16];
-    for (int j_ = 0; j_ < 2; ++j_) {
+    for (int j2 = 0; j2 < 2; ++j2) {
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
             regs[i] =
-                (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
-                    ? X[(j_ * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx] : 0.0f;
+                (bx * 16 + j2 * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
+                    ? X[(j2 * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx] : 0.0f;
         }
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
-            t[j_ * 2048 + i * 128 + tx] = regs[i];
+            t[j2 * 2048 + i * 128 + tx] = regs[i];
         }
     }
 }
 
 __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, const float *t, float *Y)
 {
-    for (int j_ = 0; j_ < 2; ++j_) {
+    for (int j2 = 0; j2 < 2; ++j2) {
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
-            if (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
-                Y[(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = t[j_ * 2048 + i * 128 + tx];
+            if (bx * 16 + j2 * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
+                Y[(j2 * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = t[j2 * 2048 + i * 128 + tx];
             }
         }
     }
@@ -51,7 +46,8 @@ rows_any_size(const float *__restrict__ X, float *__restrict__ Y, int M, int N, 
     const int bx = blockIdx.x;
 
     for (int j = 0; j < (N + 255) >> 8; ++j) {
-        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)bx * ldx * 16 + j * 256], t);  // copy X[bx*16 : +16, j*256 : +256] -> t
+        // copy X[bx*16 : +16, j*256 : +256] -> t
+        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)bx * ldx * 16 + j * 256], t);
         __syncthreads();
         copy_t_Y(tx, bx, M, N, j, t, &Y[(size_t)bx * N * 16 + j * 256]);  // copy t -> Y[bx*16 : +16, j*256 : +256]
         __syncthreads();

@@ -4,15 +4,10 @@
 // Y: row [M, N]
 // t: Swizzle(2, 2, 3) o S[(16, 256):(1, 16)] [16, 256], shared
 //
-// 1. copy X[bx*16 : +16, j*256 : +256] -> t, scope cta
-//    variant: gmem_smem; 1568 sectors, 512 wavefronts, 520 instructions, 1650 address operations
-//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); the widest in runs of 16
-//    partition: outer = 8, threads 128, elems 4, order t's strides; the cheapest of 2 orders
+// 1. copy X[bx*16 : +16, j*256 : +256] -> t, scope cta, variant gmem_smem
+// 2. copy t -> Y[bx*16 : +16, j*256 : +256], scope cta, variant register_tile
 //
-// 2. copy t -> Y[bx*16 : +16, j*256 : +256], scope cta
-//    variant: register_tile; 1904 sectors, 512 wavefronts, 528 instructions, 2480 address operations
-//    register_tile: rows = 1, columns 4, load_bytes 16, store_bytes 4; the cheapest of 2 shapes
-//    lanes: inner = src, along_src 1, along_dst 32; the cheapest of 2 of 8 ways
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, int j, const float *X,
     float *t)
@@ -30,7 +25,7 @@ __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, 
     }
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        *(uint4 *)&t[((i * 128 + tx) ^ ((tx >> 3) & 3)) * 4] = *(const uint4 *)&regs[i * 4];
+        *(float4 *)&t[((i * 128 + tx) ^ ((tx >> 3) & 3)) * 4] = *(const float4 *)&regs[i * 4];
     }
 }
 
@@ -39,7 +34,8 @@ __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, co
     __align__(16) float regs[4];
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        *(uint4 *)&regs[0] = *(const uint4 *)&t[i * 512 + (tx & 31) * 16 + ((tx >> 5) ^ ((tx >> 1) & 3)) * 4];
+        *(float4 *)&regs[0] =
+            *(const float4 *)&t[i * 512 + (tx & 31) * 16 + ((tx >> 5) ^ ((tx >> 1) & 3)) * 4];
         #pragma unroll
         for (int c = 0; c < 4; ++c) {
             if (bx * 16 + (tx >> 5) * 4 + c < M && j * 256 + i * 32 + (tx & 31) < N) {
@@ -57,9 +53,11 @@ rows_auto(const float *__restrict__ X, float *__restrict__ Y, int M, int N, int 
     const int bx = blockIdx.x;
 
     for (int j = 0; j < (N + 255) >> 8; ++j) {
-        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)(bx * 16 + (tx & 3) * 4) * ldx + j * 256 + (tx >> 2)], t);  // copy X[bx*16 : +16, j*256 : +256] -> t
+        // copy X[bx*16 : +16, j*256 : +256] -> t
+        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)(bx * 16 + (tx & 3) * 4) * ldx + j * 256 + (tx >> 2)], t);
         __syncthreads();
-        copy_t_Y(tx, bx, M, N, j, t, &Y[(size_t)(bx * 16 + (tx >> 5) * 4) * N + j * 256 + (tx & 31)]);  // copy t -> Y[bx*16 : +16, j*256 : +256]
+        // copy t -> Y[bx*16 : +16, j*256 : +256]
+        copy_t_Y(tx, bx, M, N, j, t, &Y[(size_t)(bx * 16 + (tx >> 5) * 4) * N + j * 256 + (tx & 31)]);
         __syncthreads();
     }
 }

@@ -3,30 +3,21 @@
 // X: row [M, N]
 // Y: row [M, N]
 //
-// 1. copy X[bx, by*1024 : +1024] -> r, scope cta
-//    variant: reg; 64 sectors, 4 instructions, 4 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// 1. copy X[bx, by*1024 : +1024] -> r, scope cta, variant reg
+// 2. copy r -> Y[bx, by*1024 : +1024], scope cta, variant reg
 //
-// 2. copy r -> Y[bx, by*1024 : +1024], scope cta
-//    variant: reg; 64 sectors, 4 instructions, 4 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-__device__ __forceinline__ void copy_X_r(int tx, int bx, int by, int M, int N, half_t (&r)[8],
-    const half_t *X)
+__device__ __forceinline__ void copy_X_r(int tx, int by, int N, half_t (&r)[8], const half_t *X)
 {
-    *(uint4 *)&r[0] = (bx < M && by * 1024 + tx * 8 < N) ? *(const uint4 *)&X[tx * 8] : uint4{};
+    *(uint4 *)&r[0] = (by * 1024 + tx * 8 < N) ? *(const uint4 *)&X[tx * 8] : uint4{};
 }
 
-__device__ __forceinline__ void copy_r_Y(int tx, int bx, int by, int M, int N, const half_t (&r)[8],
-    half_t *Y)
+__device__ __forceinline__ void copy_r_Y(int tx, int by, int N, const half_t (&r)[8], half_t *Y)
 {
-    if (bx < M && by * 1024 + tx * 8 < N) {
+    if (by * 1024 + tx * 8 < N) {
         *(uint4 *)&Y[tx * 8] = *(const uint4 *)&r[0];
     }
 }
@@ -39,6 +30,6 @@ rows_runtime_aligned(const half_t *__restrict__ X, half_t *__restrict__ Y, int M
     const int by = blockIdx.y;
     __align__(16) half_t r[8];  // S[(128,8):(1@tx,1)] [1024]
 
-    copy_X_r(tx, bx, by, M, N, r, &X[(size_t)bx * N + by * 1024]);  // copy X[bx, by*1024 : +1024] -> r
-    copy_r_Y(tx, bx, by, M, N, r, &Y[(size_t)bx * N + by * 1024]);  // copy r -> Y[bx, by*1024 : +1024]
+    copy_X_r(tx, by, N, r, &X[(size_t)bx * N + by * 1024]);  // copy X[bx, by*1024 : +1024] -> r
+    copy_r_Y(tx, by, N, r, &Y[(size_t)bx * N + by * 1024]);  // copy r -> Y[bx, by*1024 : +1024]
 }

@@ -6,65 +6,18 @@
 // sa: Swizzle(2, 3, 4) o S[(8, 64):(64, 1)] [8, 64], shared
 // sb: Swizzle(6, 1, 2) o S[(8, 64):(64, 1)] [8, 64], shared
 //
-// 1. fill c, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
+// 1. fill c, scope cta, variant registers
+// 2. copy A[by*64 : +64, k*8 : +8] -> saT, scope cta, variant register_tile
+// 3. copy B[k*8 : +8, bx*64 : +64] -> sb, scope cta, variant gmem_smem
+// 4. copy saT[:, 0 : +1] -> a[0], scope cta, variant reg
+// 5. copy sb[0 : +1] -> b[0], scope cta, variant reg
+// 6. copy saT[:, i + 1 : +1] -> a[(i + 1) % 2], scope cta, variant reg
+// 7. copy sb[i + 1 : +1] -> b[(i + 1) % 2], scope cta, variant reg
+// 8. mma a[i % 2] b[i % 2] c -> c, scope cta, variant simt
+// 9. mma a[1] b[1] c -> c, scope cta, variant simt
+// 10. copy c -> D[by*64 : +64, bx*64 : +64], scope cta, variant reg
 //
-// 2. copy A[by*64 : +64, k*8 : +8] -> saT, scope cta
-//    variant: register_tile; 512 sectors, 128 wavefronts, 64 instructions, 672 address operations
-//    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16; the cheapest of 1 of 8 shapes
-//    lanes: inner = src, along_src 2, along_dst 16; the cheapest of 3 of 5 ways
-//
-// 3. copy B[k*8 : +8, bx*64 : +64] -> sb, scope cta
-//    variant: gmem_smem; 512 sectors, 128 wavefronts, 64 instructions, 320 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 64 and 512
-//    partition: outer = 1, threads 256, elems 4, order row-major; all orders are this one
-//
-// 4. copy saT[:, 0 : +1] -> a[0], scope cta
-//    variant: reg; 128 wavefronts, 64 instructions, 128 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 5. copy sb[0 : +1] -> b[0], scope cta
-//    variant: reg; 256 wavefronts, 64 instructions, 128 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 6. copy saT[:, i + 1 : +1] -> a[(i + 1) % 2], scope cta
-//    variant: reg; 896 wavefronts, 448 instructions, 3136 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 7. copy sb[i + 1 : +1] -> b[(i + 1) % 2], scope cta
-//    variant: reg; 1792 wavefronts, 448 instructions, 896 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 8. mma a[i % 2] b[i % 2] c -> c, scope cta
-//    variant: simt; 7168 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 7168, flops 8192; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 16, a 4, b 4; 32-bit registers of the regions
-//
-// 9. mma a[1] b[1] c -> c, scope cta
-//    variant: simt; 1024 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 1024, flops 8192; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 16, a 4, b 4; 32-bit registers of the regions
-//
-// 10. copy c -> D[by*64 : +64, bx*64 : +64], scope cta
-//    variant: reg; 512 sectors, 32 instructions, 224 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 16; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void fill_c(float (&c)[16])
 {
@@ -82,16 +35,16 @@ __device__ __forceinline__ void copy_A_saT(int tx, const float *A, float *saT)
     if (tx < 32) {
         #pragma unroll
         for (int r = 0; r < 4; ++r) {
-            *(uint4 *)&regs[r * 4] = *(const uint4 *)&A[((tx >> 1) * 4 + r) * 64 + (tx & 1) * 4];
+            *(float4 *)&regs[r * 4] = *(const float4 *)&A[((tx >> 1) * 4 + r) * 64 + (tx & 1) * 4];
         }
         #pragma unroll
-        for (int c_ = 0; c_ < 4; ++c_) {
+        for (int c2 = 0; c2 < 4; ++c2) {
             #pragma unroll
             for (int r = 0; r < 4; ++r) {
-                pack[r] = regs[r * 4 + c_];
+                pack[r] = regs[r * 4 + c2];
             }
-            *(uint4 *)&saT[(((tx & 1) * 64 + c_ * 16 + (tx >> 1)) ^ (((tx & 1) * 4 + c_ + (tx >> 5))
-                & 7)) * 4] = *(const uint4 *)&pack[0];
+            *(float4 *)&saT[(((tx & 1) * 64 + c2 * 16 + (tx >> 1)) ^ (((tx & 1) * 4 + c2 + (tx >> 5))
+                & 7)) * 4] = *(const float4 *)&pack[0];
         }
     }
 }
@@ -99,29 +52,29 @@ __device__ __forceinline__ void copy_A_saT(int tx, const float *A, float *saT)
 __device__ __forceinline__ void copy_B_sb(int tx, const float *B, float *sb)
 {
     if (tx < 128) {
-        *(uint4 *)&sb[(tx ^ (((tx >> 6) & 1) * 16)) * 4] =
-            *(const uint4 *)&B[(tx >> 4) * 128 + (tx & 15) * 4];
+        *(float4 *)&sb[(tx ^ (((tx >> 6) & 1) * 16)) * 4] =
+            *(const float4 *)&B[(tx >> 4) * 128 + (tx & 15) * 4];
     }
 }
 
 __device__ __forceinline__ void copy_saT_a(int tx, float (&a)[8], const float *saT)
 {
-    *(uint4 *)&a[0] = *(const uint4 *)&saT[(tx >> 4) * 4];
+    *(float4 *)&a[0] = *(const float4 *)&saT[(tx >> 4) * 4];
 }
 
 __device__ __forceinline__ void copy_sb_b(int tx, float (&b)[8], const float *sb)
 {
-    *(uint4 *)&b[0] = *(const uint4 *)&sb[(tx & 15) * 4];
+    *(float4 *)&b[0] = *(const float4 *)&sb[(tx & 15) * 4];
 }
 
 __device__ __forceinline__ void copy_saT_a_2(int tx, int i, float (&a)[8], const float *saT)
 {
-    *(uint4 *)&a[((i + 1) & 1) * 4] = *(const uint4 *)&saT[((i * 16 + (tx >> 4) + 16) ^ (i + 1)) * 4];
+    *(float4 *)&a[((i + 1) & 1) * 4] = *(const float4 *)&saT[((i * 16 + (tx >> 4) + 16) ^ (i + 1)) * 4];
 }
 
 __device__ __forceinline__ void copy_sb_b_2(int tx, int i, float (&b)[8], const float *sb)
 {
-    *(uint4 *)&b[((i + 1) & 1) * 4] = *(const uint4 *)&sb[(tx & 15) * 4];
+    *(float4 *)&b[((i + 1) & 1) * 4] = *(const float4 *)&sb[(tx & 15) * 4];
 }
 
 __device__ __forceinline__ void mma_a_b_c(int i, float (&c)[16], const float (&a)[8], const float (&b)[8])
@@ -151,7 +104,7 @@ __device__ __forceinline__ void copy_c_D(int tx, const float (&c)[16], float *D)
 {
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&D[(tx >> 4) * 512 + f * 128 + (tx & 15) * 4] = *(const uint4 *)&c[f * 4];
+        *(float4 *)&D[(tx >> 4) * 512 + f * 128 + (tx & 15) * 4] = *(const float4 *)&c[f * 4];
     }
 }
 

@@ -6,112 +6,24 @@
 // sa: Swizzle(2, 3, 5) o S[(2, 8, 128):(1024, 128, 1)] [2, 8, 128], shared
 // sb: Swizzle(7, 1, 3) o S[(2, 8, 128):(1024, 128, 1)] [2, 8, 128], shared
 //
-// 1. fill c, scope cta
-//    variant: registers; no cost
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
+// 1. fill c, scope cta, variant registers
+// 2. copy A[by*128 : +128, 0 : +8] -> saT[0], scope cta, variant cp_async
+// 3. copy B[0 : +8, bx*128 : +128] -> sb[0], scope cta, variant cp_async
+// 4. copy saT[0, :, 0 : +1] -> a[0], scope cta, variant reg
+// 5. copy sb[0, 0 : +1] -> b[0], scope cta, variant reg
+// 6. copy A[by*128 : +128, (k + 1)*8 : +8] -> saT[(k + 1) % 2], scope cta, variant cp_async
+// 7. copy B[(k + 1)*8 : +8, bx*128 : +128] -> sb[(k + 1) % 2], scope cta, variant cp_async
+// 8. copy saT[k % 2, :, i + 1 : +1] -> a[(i + 1) % 2], scope cta, variant reg
+// 9. copy sb[k % 2, i + 1 : +1] -> b[(i + 1) % 2], scope cta, variant reg
+// 10. mma a[i % 2] b[i % 2] c -> c, scope cta, variant simt
+// 11. copy saT[(k + 1) % 2, :, 0 : +1] -> a[0], scope cta, variant reg
+// 12. copy sb[(k + 1) % 2, 0 : +1] -> b[0], scope cta, variant reg
+// 13. mma a[1] b[1] c -> c, scope cta, variant simt
+// 14. copy c -> D[by*128 : +128, bx*128 : +128], scope cta, variant reg
 //
-// 2. copy A[by*128 : +128, 0 : +8] -> saT[0], scope cta
-//    variant: cp_async; 128 sectors, 128 wavefronts, 32 instructions, 480 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
-//    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
-//
-// 3. copy B[0 : +8, bx*128 : +128] -> sb[0], scope cta
-//    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 48 address operations
-//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 128 and 1024
-//    partition: outer = 1, threads 256, elems 4, order row-major; all orders are this one
-//
-// 4. copy saT[0, :, 0 : +1] -> a[0], scope cta
-//    variant: reg; 32 wavefronts, 16 instructions, 64 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 5. copy sb[0, 0 : +1] -> b[0], scope cta
-//    variant: reg; 64 wavefronts, 16 instructions, 64 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 6. copy A[by*128 : +128, (k + 1)*8 : +8] -> saT[(k + 1) % 2], scope cta
-//    variant: cp_async; 65408 sectors, 65408 wavefronts, 16352 instructions, 179872 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
-//    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
-//
-// 7. copy B[(k + 1)*8 : +8, bx*128 : +128] -> sb[(k + 1) % 2], scope cta
-//    variant: cp_async; 65408 sectors, 16352 wavefronts, 4088 instructions, 61320 address operations
-//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 128 and 1024
-//    partition: outer = 1, threads 256, elems 4, order row-major; all orders are this one
-//
-// 8. copy saT[k % 2, :, i + 1 : +1] -> a[(i + 1) % 2], scope cta
-//    variant: reg; 114688 wavefronts, 57344 instructions, 688128 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 9. copy sb[k % 2, i + 1 : +1] -> b[(i + 1) % 2], scope cta
-//    variant: reg; 229376 wavefronts, 57344 instructions, 229376 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 10. mma a[i % 2] b[i % 2] c -> c, scope cta
-//    variant: simt; 1835008 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 64, per_cta 1835008, flops 32768; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 8, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,128,1))
-//
-// 11. copy saT[(k + 1) % 2, :, 0 : +1] -> a[0], scope cta
-//    variant: reg; 16352 wavefronts, 8176 instructions, 32704 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 12. copy sb[(k + 1) % 2, 0 : +1] -> b[0], scope cta
-//    variant: reg; 32704 wavefronts, 8176 instructions, 32704 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    outer: 2; registers per thread / vector elements
-//
-// 13. mma a[1] b[1] c -> c, scope cta
-//    variant: simt; 262144 instructions
-//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
-//    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
-//    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 64, per_cta 262144, flops 32768; a run of a warp, all of a CTA
-//    registers_per_thread: accumulators = 64, a 8, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,128,1))
-//
-// 14. copy c -> D[by*128 : +128, bx*128 : +128], scope cta
-//    variant: reg; 8192 sectors, 512 instructions, 9216 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//    outer: 64; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
-// 4 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_4(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
-__device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_4 cp_async_16 cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void fill_c(float (&c)[64])
 {
@@ -124,9 +36,9 @@ __device__ __forceinline__ void fill_c(float (&c)[64])
 __device__ __forceinline__ void start_A_saT(int tx, const float *A, float *saT)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4(&saT[(tx & 7) * 128 + i_ * 32 + ((tx >> 3) ^ ((tx & 7) * 4))],
-            &A[(i_ * 32 + (tx >> 3)) * 4096 + (tx & 7)]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_4(&saT[(tx & 7) * 128 + i2 * 32 + ((tx >> 3) ^ ((tx & 7) * 4))],
+            &A[(i2 * 32 + (tx >> 3)) * 4096 + (tx & 7)]);
     }
 }
 
@@ -139,7 +51,7 @@ __device__ __forceinline__ void copy_saT_a(int tx, float (&a)[16], const float *
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&a[f * 4] = *(const uint4 *)&saT[f * 64 + (tx >> 4) * 4];
+        *(float4 *)&a[f * 4] = *(const float4 *)&saT[f * 64 + (tx >> 4) * 4];
     }
 }
 
@@ -147,15 +59,15 @@ __device__ __forceinline__ void copy_sb_b(int tx, float (&b)[16], const float *s
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&b[f * 4] = *(const uint4 *)&sb[f * 64 + (tx & 15) * 4];
+        *(float4 *)&b[f * 4] = *(const float4 *)&sb[f * 64 + (tx & 15) * 4];
     }
 }
 
 __device__ __forceinline__ void start_A_saT_2(int tx, const float *A, float *saT)
 {
     #pragma unroll
-    for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4(&saT[(tx & 7) * 128 + i_ * 32 + ((tx >> 3) ^ ((tx & 7) * 4))], &A[i_ * 131072 + 8]);
+    for (int i2 = 0; i2 < 4; ++i2) {
+        cp_async_4(&saT[(tx & 7) * 128 + i2 * 32 + ((tx >> 3) ^ ((tx & 7) * 4))], &A[i2 * 131072 + 8]);
     }
 }
 
@@ -169,8 +81,8 @@ __device__ __forceinline__ void copy_saT_a_2(int tx, int i, int k, float (&a)[16
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&a[((i + 1) & 1) * 8 + f * 4] =
-            *(const uint4 *)&saT[(((k & 1) * 256 + i * 32 + f * 16 + (tx >> 4) + 32) ^ (i + 1)) * 4];
+        *(float4 *)&a[((i + 1) & 1) * 8 + f * 4] =
+            *(const float4 *)&saT[(((k & 1) * 256 + i * 32 + f * 16 + (tx >> 4) + 32) ^ (i + 1)) * 4];
     }
 }
 
@@ -178,7 +90,7 @@ __device__ __forceinline__ void copy_sb_b_2(int tx, int i, float (&b)[16], const
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&b[((i + 1) & 1) * 8 + f * 4] = *(const uint4 *)&sb[f * 64 + (tx & 15) * 4];
+        *(float4 *)&b[((i + 1) & 1) * 8 + f * 4] = *(const float4 *)&sb[f * 64 + (tx & 15) * 4];
     }
 }
 
@@ -224,7 +136,9 @@ sgemm_step1(const float *__restrict__ A, const float *__restrict__ B, float *__r
     const int by = blockIdx.y;
     __align__(16) float a[16];  // S[(2, 2, 16, 4):(8, 4, 16@tx, 1)] + R[16:1@tx] [2, 128, 1]
     __align__(16) float b[16];  // S[(2, 2, 16, 4):(8, 4, 1@tx, 1)] + R[16:16@tx] [2, 1, 128]
-    __align__(16) float c[64];  // tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('(16,4):(4,1)', '(16,4):(4,1)', None), 'C', (128, 128, 1))   [128, 128]
+    // tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('(16,4):(4,1)', '(16,4):(4,1)', None), 'C', (128, 128, 1))
+    //   [128, 128]
+    __align__(16) float c[64];
 
     fill_c(c);  // fill c
     start_A_saT(tx, &A[by * 524288], sa);  // copy A[by*128 : +128, 0 : +8] -> saT[0]
@@ -241,13 +155,15 @@ sgemm_step1(const float *__restrict__ A, const float *__restrict__ B, float *__r
                 &sa[((k + 1) & 1) * 1024]);  // copy A[by*128 : +128, (k + 1)*8 : +8] -> saT[(k + 1) % 2]
         }
         if (k + 1 < 512) {
-            start_B_sb_2(tx, k, &B[k * 32768 + bx * 128], sb);  // copy B[(k + 1)*8 : +8, bx*128 : +128] -> sb[(k + 1) % 2]
+            // copy B[(k + 1)*8 : +8, bx*128 : +128] -> sb[(k + 1) % 2]
+            start_B_sb_2(tx, k, &B[k * 32768 + bx * 128], sb);
         }
         cp_async_commit();
         #pragma unroll
         for (int i = 0; i < 7; ++i) {
             copy_saT_a_2(tx, i, k, a, sa);  // copy saT[k % 2, :, i + 1 : +1] -> a[(i + 1) % 2]
-            copy_sb_b_2(tx, i, b, &sb[(((k & 1) * 8 + i + 1) ^ (k & 1)) * 128]);  // copy sb[k % 2, i + 1 : +1] -> b[(i + 1) % 2]
+            // copy sb[k % 2, i + 1 : +1] -> b[(i + 1) % 2]
+            copy_sb_b_2(tx, i, b, &sb[(((k & 1) * 8 + i + 1) ^ (k & 1)) * 128]);
             mma_a_b_c(i, c, a, b);  // mma a[i % 2] b[i % 2] c -> c
         }
         cp_async_wait<0>();

@@ -3,9 +3,9 @@
 // X: row [N]
 // Y: row [N]
 //
-// 1. copy X[bx*2048 + 1 : +2048] -> Y[bx*2048 : +2048], scope cta
-//    variant: shifted; 264 sectors, 24 instructions, 32 address operations
-//    shift: bytes = 16, shift_bytes 2, vectors 256, ends 0; the cheapest of 3
+// 1. copy X[bx*2048 + 1 : +2048] -> Y[bx*2048 : +2048], scope cta, variant shifted
+//
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

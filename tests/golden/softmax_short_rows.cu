@@ -3,40 +3,16 @@
 // X: row [M, N]
 // Y: row [M, N]
 //
-// 1. copy X[bx*4 + warpid : +1, 0 : +1024] -> x, scope warp
-//    variant: reg; 500 sectors, 128 instructions, 128 address operations
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
+// 1. copy X[bx*4 + warpid : +1, 0 : +1024] -> x, scope warp, variant reg
+// 2. elementwise x -> x, scope warp, variant threads
+// 3. reduce x -> top, scope warp, variant threads
+// 4. elementwise x top -> x, scope warp, variant threads
+// 5. reduce x -> sum, scope warp, variant threads
+// 6. elementwise x sum -> Y[bx*4 + warpid : +1, 0 : +1024], scope warp, variant threads
 //
-// 2. elementwise x -> x, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 32; what x gives to one
-//
-// 3. reduce x -> top, scope warp
-//    variant: threads; no cost
-//    order: registers = 32, lanes [1, 2, 4, 8, 16], warps 1; registers and warps ascending, lanes by xor
-//
-// 4. elementwise x top -> x, scope warp
-//    variant: threads; no cost
-//    elements_per_thread: 32; what x gives to one
-//
-// 5. reduce x -> sum, scope warp
-//    variant: threads; no cost
-//    order: registers = 32, lanes [1, 2, 4, 8, 16], warps 1; registers and warps ascending, lanes by xor
-//
-// 6. elementwise x sum -> Y[bx*4 + warpid : +1, 0 : +1024], scope warp
-//    variant: threads; 500 sectors, 128 instructions, 256 address operations
-//    vector_width: elems = 1; the widest that any operand in memory allows
-//    elements_per_thread: 32; what x gives to one
+// Costs, and why each op is done so: tilegen explain.
 
-// 2 to the power of x, with a relative error of 2^-22; results below 2^-126 are 0.
-__device__ __forceinline__ float exp2_approx(float x)
-{
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
+// prelude: exp2_approx
 
 __device__ __forceinline__ void copy_X_x(int warpid, int laneid, int bx, int M, int N, float (&x)[32],
     const float *X)
@@ -55,25 +31,25 @@ __device__ __forceinline__ void elementwise_x(int laneid, int N, float (&x)[32])
     }
 }
 
+// Lanes 1, 2, 4, 8 and 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_max(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 16; lanes *= 2) {
+        x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    }
+    return x;
+}
+
 __device__ __forceinline__ void max_x_top(float (&top)[1], const float (&x)[32])
 {
     float acc[1];
-    float other[1];
     acc[0] = __uint_as_float(0xff800000u);  // -inf
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
         acc[0] = fmaxf(acc[0], x[f]);
     }
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 1);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 2);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 4);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 8);
-    acc[0] = fmaxf(acc[0], other[0]);
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 16);
-    acc[0] = fmaxf(acc[0], other[0]);
+    acc[0] = warp_max(acc[0]);
     top[0] = acc[0];
 }
 
@@ -85,40 +61,40 @@ __device__ __forceinline__ void elementwise_top_x(float (&x)[32], const float (&
     }
 }
 
+// Lanes 1, 2, 4, 8 and 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum(float x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 16; lanes *= 2) {
+        x = x + __shfl_xor_sync(0xffffffffu, x, lanes);
+    }
+    return x;
+}
+
 __device__ __forceinline__ void sum_x_sum(float (&sum)[1], const float (&x)[32])
 {
     float acc[1];
-    float other[1];
     acc[0] = 0.0f;
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
         acc[0] = acc[0] + x[f];
     }
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 1);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 2);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 4);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 8);
-    acc[0] = acc[0] + other[0];
-    other[0] = __shfl_xor_sync(0xffffffffu, acc[0], 16);
-    acc[0] = acc[0] + other[0];
+    acc[0] = warp_sum(acc[0]);
     sum[0] = acc[0];
 }
 
 __device__ __forceinline__ void elementwise_x_sum_Y(int warpid, int laneid, int bx, int M, int N, float *Y,
     const float (&x)[32], const float (&sum)[1])
 {
-    __align__(16) float Y_own[32];
+    __align__(16) float y_vals[32];
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
-        Y_own[f] = x[f] / sum[0];
+        y_vals[f] = x[f] / sum[0];
     }
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
         if (bx * 4 + warpid < M && f * 32 + laneid < N) {
-            Y[f * 32 + laneid] = Y_own[f];
+            Y[f * 32 + laneid] = y_vals[f];
         }
     }
 }
@@ -134,10 +110,12 @@ softmax_short_rows(const float *__restrict__ X, float *__restrict__ Y, int M, in
     float top[1];  // S[1:1] + R[32:1@laneid] [1, 1]
     float sum[1];  // S[1:1] + R[32:1@laneid] [1, 1]
 
-    copy_X_x(warpid, laneid, bx, M, N, x, &X[(size_t)(bx * 4 + warpid) * N + laneid]);  // copy X[bx*4 + warpid : +1, 0 : +1024] -> x
+    // copy X[bx*4 + warpid : +1, 0 : +1024] -> x
+    copy_X_x(warpid, laneid, bx, M, N, x, &X[(size_t)(bx * 4 + warpid) * N + laneid]);
     elementwise_x(laneid, N, x);  // elementwise x -> x
     max_x_top(top, x);  // reduce x -> top
     elementwise_top_x(x, top);  // elementwise x top -> x
     sum_x_sum(sum, x);  // reduce x -> sum
-    elementwise_x_sum_Y(warpid, laneid, bx, M, N, &Y[(size_t)(bx * 4 + warpid) * N], x, sum);  // elementwise x sum -> Y[bx*4 + warpid : +1, 0 : +1024]
+    // elementwise x sum -> Y[bx*4 + warpid : +1, 0 : +1024]
+    elementwise_x_sum_Y(warpid, laneid, bx, M, N, &Y[(size_t)(bx * 4 + warpid) * N], x, sum);
 }

@@ -4,36 +4,13 @@
 // Y: row [77, 101]
 // tile: S[(2,32,32):(1056,33,1)] [2, 32, 32], shared
 //
-// 1. copy X[bx*32 : +32, 0 : +32] -> tile[0], scope cta
-//    variant: cp_async; 156 sectors, 32 wavefronts, 32 instructions, 224 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 32
-//    partition: outer = 16, threads 64, elems 1, order row-major; all orders are this one
+// 1. copy X[bx*32 : +32, 0 : +32] -> tile[0], scope cta, variant cp_async
+// 2. copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2], scope cta, variant cp_async
+// 3. copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32], scope cta, variant gmem_smem
 //
-// 2. copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2], scope cta
-//    variant: cp_async; 236 sectors, 64 wavefronts, 64 instructions, 512 address operations
-//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 32
-//    partition: outer = 16, threads 64, elems 1, order row-major; all orders are this one
-//
-// 3. copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32], scope cta
-//    variant: gmem_smem; 375 sectors, 77 wavefronts, 154 instructions, 539 address operations
-//    vector_width: 1 element, 4 bytes; the widest in runs of 32
-//    partition: outer = 16, threads 64, elems 1, order row-major; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
-// 4 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
-__device__ __forceinline__ void cp_async_4_or_zero(void *smem, const void *gmem, bool inside)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 4 : 0) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_4_or_zero cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void start_X_tile(int tx, int bx, const float *X, float *tile)
 {
@@ -82,7 +59,8 @@ staged_odd(const float *__restrict__ X, float *__restrict__ Y)
         cp_async_commit();
         cp_async_wait<1>();
         __syncthreads();
-        copy_tileT_Y(tx, bx, k, &tile[(k & 1) * 1056], &Y[(k * 32 + (tx >> 5)) * 101 + bx * 32 + (tx & 31)]);  // copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32]
+        // copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32]
+        copy_tileT_Y(tx, bx, k, &tile[(k & 1) * 1056], &Y[(k * 32 + (tx >> 5)) * 101 + bx * 32 + (tx & 31)]);
         __syncthreads();
     }
 }

@@ -4,33 +4,12 @@
 // X: row [M, N]
 // Y: row [M, N]
 //
-// 1. copy X[by*32 - 1 : +34, bx*128 - 4 : +136] -> t, scope cta
-//    variant: cp_async; 680 sectors, 170 wavefronts, 73 instructions, 438 address operations
-//    vector_width: 2 elements, 8 bytes; the cheapest of 3 that were costed
-//    partition: outer = 10, threads 256, elems 2, order row-major; all orders are this one
-//
+// 1. copy X[by*32 - 1 : +34, bx*128 - 4 : +136] -> t, scope cta, variant cp_async
 // 2. elementwise t[0 : +32, 4 : +128] t[2 : +32, 4 : +128] t[1 : +32, 3 : +128] t[1 : +32, 5 : +128] t[1 :
-//   +32, 4 : +128] -> Y[by*32 : +32, bx*128 : +128], scope cta
-//    variant: threads; 512 sectors, 640 wavefronts, 768 instructions, 5248 address operations
-//    partition: 1 of Y's at once; the cheapest of 3
-//    vector_width: elems = 1; the widest that any operand in memory allows
-//    elements_per_thread: 16; what this partition gives to one
+//
+// Costs, and why each op is done so: tilegen explain.
 
-// 8 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
-__device__ __forceinline__ void cp_async_8_or_zero(void *smem, const void *gmem, bool inside)
-{
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 8 : 0) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_8_or_zero cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void start_X_t(int tx, int bx, int by, int M, int N, const float *X, float *t)
 {
@@ -48,42 +27,42 @@ __device__ __forceinline__ void start_X_t(int tx, int bx, int by, int M, int N, 
 __device__ __forceinline__ void elementwise_t_Y(int tx, int bx, int by, int M, int N, float c, float *Y_dst,
     const float *t_n, const float *t_s, const float *t_w, const float *t_e, const float *t_x)
 {
-    __align__(16) float Y_own[16];
-    __align__(16) float t_own[16];
-    __align__(16) float t_own_[16];
-    __align__(16) float t_own__[16];
-    __align__(16) float t_own___[16];
-    __align__(16) float t_own____[16];
+    __align__(16) float y_dst_vals[16];
+    __align__(16) float t_n_vals[16];
+    __align__(16) float t_s_vals[16];
+    __align__(16) float t_w_vals[16];
+    __align__(16) float t_e_vals[16];
+    __align__(16) float t_x_vals[16];
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        t_own[f] = t_n[f * 272 + (tx >> 7) * 136 + (tx & 127) + 4];
+        t_n_vals[f] = t_n[f * 272 + (tx >> 7) * 136 + (tx & 127) + 4];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        t_own_[f] = t_s[f * 272 + (tx >> 7) * 136 + (tx & 127) + 276];
+        t_s_vals[f] = t_s[f * 272 + (tx >> 7) * 136 + (tx & 127) + 276];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        t_own__[f] = t_w[f * 272 + (tx >> 7) * 136 + (tx & 127) + 139];
+        t_w_vals[f] = t_w[f * 272 + (tx >> 7) * 136 + (tx & 127) + 139];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        t_own___[f] = t_e[f * 272 + (tx >> 7) * 136 + (tx & 127) + 141];
+        t_e_vals[f] = t_e[f * 272 + (tx >> 7) * 136 + (tx & 127) + 141];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        t_own____[f] = t_x[f * 272 + (tx >> 7) * 136 + (tx & 127) + 140];
+        t_x_vals[f] = t_x[f * 272 + (tx >> 7) * 136 + (tx & 127) + 140];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        Y_own[f] =
-            fmaf(c, t_own[f] + t_own_[f] + t_own__[f] + t_own___[f] - __fmul_rn(4.0f, t_own____[f]),
-                t_own____[f]);
+        y_dst_vals[f] =
+            fmaf(c, t_n_vals[f] + t_s_vals[f] + t_w_vals[f] + t_e_vals[f] - __fmul_rn(4.0f, t_x_vals[f]),
+                t_x_vals[f]);
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
         if (by * 32 + f * 2 + (tx >> 7) < M && bx * 128 + (tx & 127) < N) {
-            Y_dst[(size_t)(f * 2 + (tx >> 7)) * N + (tx & 127)] = Y_own[f];
+            Y_dst[(size_t)(f * 2 + (tx >> 7)) * N + (tx & 127)] = y_dst_vals[f];
         }
     }
 }
@@ -97,9 +76,12 @@ stencil(const float *__restrict__ X, float *__restrict__ Y, int M, int N, float 
     const int by = blockIdx.y;
     __builtin_assume(tx < 256);
 
-    start_X_t(tx, bx, by, M, N, &X[(long long)(by * 32 - 1) * N + (bx * 128 - 4)], t);  // copy X[by*32 - 1 : +34, bx*128 - 4 : +136] -> t
+    // copy X[by*32 - 1 : +34, bx*128 - 4 : +136] -> t
+    start_X_t(tx, bx, by, M, N, &X[(long long)(by * 32 - 1) * N + (bx * 128 - 4)], t);
     cp_async_commit();
     cp_async_wait<0>();
     __syncthreads();
-    elementwise_t_Y(tx, bx, by, M, N, c, &Y[(size_t)by * N * 32 + bx * 128], t, t, t, t, t);  // elementwise t[0 : +32, 4 : +128] t[2 : +32, 4 : +128] t[1 : +32, 3 : +128] t[1 : +32, 5 : +128] t[1 : +32,   4 : +128] -> Y[by*32 : +32, bx*128 : +128]
+    // elementwise t[0 : +32, 4 : +128] t[2 : +32, 4 : +128] t[1 : +32, 3 : +128] t[1 : +32, 5 : +128] t[1 :
+    //   +32, 4 : +128] -> Y[by*32 : +32, bx*128 : +128]
+    elementwise_t_Y(tx, bx, by, M, N, c, &Y[(size_t)by * N * 32 + bx * 128], t, t, t, t, t);
 }

@@ -3,49 +3,38 @@
 // X: row [M, 8192]
 // Y: row [M, 4096]
 //
-// 1. elementwise X[bx : +1, 0 : +N] X[bx : +1, N : +N] -> Y[bx : +1], scope cta
-//    variant: threads; 768 sectors, 48 instructions, 160 address operations
-//    partition: 8 of Y's at once; the cheapest of 4
-//    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what this partition gives to one
+// 1. elementwise X[bx : +1, 0 : +N] X[bx : +1, N : +N] -> Y[bx : +1], scope cta, variant threads
+//
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
+// prelude: bfloat16_to_float float_to_bfloat16
 
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
+__device__ __forceinline__ void elementwise_X_Y(int tx, bfloat16_t *Y_dst, const bfloat16_t *X_gate,
+    const bfloat16_t *X_value)
 {
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
-
-__device__ __forceinline__ void elementwise_X_Y(int tx, int bx, int M, bfloat16_t *Y_dst,
-    const bfloat16_t *X_gate, const bfloat16_t *X_value)
-{
-    __align__(16) bfloat16_t Y_own[16];
-    __align__(16) bfloat16_t X_own[16];
-    __align__(16) bfloat16_t X_own_[16];
+    __align__(16) bfloat16_t y_dst_vals[16];
+    __align__(16) bfloat16_t x_gate_vals[16];
+    __align__(16) bfloat16_t x_value_vals[16];
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&X_own[f * 8] = (bx < M) ? *(const uint4 *)&X_gate[f * 2048 + tx * 8] : uint4{};
+        *(uint4 *)&x_gate_vals[f * 8] = *(const uint4 *)&X_gate[f * 2048 + tx * 8];
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&X_own_[f * 8] = (bx < M) ? *(const uint4 *)&X_value[f * 2048 + tx * 8 + 4096] : uint4{};
+        *(uint4 *)&x_value_vals[f * 8] = *(const uint4 *)&X_value[f * 2048 + tx * 8 + 4096];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        Y_own[f] =
-            float_to_bfloat16(__fmul_rn(__fmul_rn(bfloat16_to_float(X_own[f]),
-                __fdividef(1.0f, 1.0f + expf(-(bfloat16_to_float(X_own[f]))))),
-                    bfloat16_to_float(X_own_[f])));
+        y_dst_vals[f] =
+            float_to_bfloat16(__fmul_rn(__fmul_rn(bfloat16_to_float(x_gate_vals[f]),
+                __fdividef(1.0f, 1.0f + expf(-(bfloat16_to_float(x_gate_vals[f]))))),
+                    bfloat16_to_float(x_value_vals[f])));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        if (bx < M) {
-            *(uint4 *)&Y_dst[f * 2048 + tx * 8] = *(const uint4 *)&Y_own[f * 8];
-        }
+        *(uint4 *)&Y_dst[f * 2048 + tx * 8] = *(const uint4 *)&y_dst_vals[f * 8];
     }
 }
 
@@ -55,5 +44,6 @@ swiglu(const bfloat16_t *__restrict__ X, bfloat16_t *__restrict__ Y, int M)
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
 
-    elementwise_X_Y(tx, bx, M, &Y[(size_t)bx * 4096], &X[(size_t)bx * 8192], &X[(size_t)bx * 8192]);  // elementwise X[bx : +1, 0 : +N] X[bx : +1, N : +N] -> Y[bx : +1]
+    // elementwise X[bx : +1, 0 : +N] X[bx : +1, N : +N] -> Y[bx : +1]
+    elementwise_X_Y(tx, &Y[(size_t)bx * 4096], &X[(size_t)bx * 8192], &X[(size_t)bx * 8192]);
 }

@@ -5,21 +5,11 @@
 // t: Swizzle(3,3,3) [8, 64], shared
 // u: S[(8,64):(1,8)] [8, 64], shared
 //
-// 1. copy In -> t, scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 20 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 512
-//    partition: outer = 2, threads 32, elems 8, order row-major; all orders are this one
+// 1. copy In -> t, scope warp, variant gmem_smem
+// 2. permute_layout t -> u, scope warp, variant warp_vector
+// 3. copy u -> Out, scope warp, variant gmem_smem
 //
-// 2. permute_layout t -> u, scope warp
-//    variant: warp_vector; 24 wavefronts, 18 instructions, 102 address operations
-//    vector_width: 8 elements, 16 bytes (loads 2, stores 16); 7 of 12 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps [32]; constructed over F2
-//    registers_per_lane: 16; 512 elements / 32 lanes
-//
-// 3. copy u -> Out, scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 512
-//    partition: outer = 2, threads 32, elems 8, order u's strides; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

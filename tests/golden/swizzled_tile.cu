@@ -4,15 +4,10 @@
 // Out: row [64, 8]
 // t: Swizzle(3,3,3) o S[(8,64):(64,1)] [8, 64], shared
 //
-// 1. copy In -> t, scope warp
-//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 20 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 512
-//    partition: outer = 2, threads 32, elems 8, order row-major; all orders are this one
+// 1. copy In -> t, scope warp, variant gmem_smem
+// 2. copy tT -> Out, scope warp, variant gmem_smem
 //
-// 2. copy tT -> Out, scope warp
-//    variant: gmem_smem; 32 sectors, 16 wavefronts, 18 instructions, 102 address operations
-//    vector_width: 8 elements, 16 bytes (loads 2, stores 16); the widest in runs of 8 and 512
-//    partition: outer = 2, threads 32, elems 8, order row-major; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

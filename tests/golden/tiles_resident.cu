@@ -3,38 +3,15 @@
 // X: row [M, 64]
 // Y: row [M, 64]
 //
-// 1. copy X[bx*32 : +32] -> tile[0], scope cta
-//    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 32 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64
-//    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
+// 1. copy X[bx*32 : +32] -> tile[0], scope cta, variant cp_async
+// 2. copy X[next*32 : +32] -> tile[(k + 1) % 2], scope cta, variant cp_async
+// 3. copy tile[k % 2] -> Y[t*32 : +32], scope cta, variant gmem_smem
 //
-// 2. copy X[next*32 : +32] -> tile[(k + 1) % 2], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 128 address operations
-//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64
-//    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
-//
-// 3. copy tile[k % 2] -> Y[t*32 : +32], scope cta
-//    variant: gmem_smem; 640 sectors, 160 wavefronts, 80 instructions, 160 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 64
-//    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// 16 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
-__device__ __forceinline__ void cp_async_16_or_zero(void *smem, const void *gmem, bool inside)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(gmem), "r"(inside ? 16 : 0) : "memory");
-}
-
-// This thread's copies since its last commit become one group.
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// Until at most `pending` of this thread's groups are in flight.
-template <int pending> __device__ __forceinline__ void cp_async_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
-}
+// prelude: cp_async_16_or_zero cp_async_commit cp_async_wait
 
 __device__ __forceinline__ void start_X_tile(int tx, int bx, int M, const half_t *X, half_t *tile)
 {
@@ -86,6 +63,7 @@ tiles_resident(const half_t *__restrict__ X, half_t *__restrict__ Y, int M)
         }
         cp_async_commit();
         cp_async_wait<1>();
-        copy_tile_Y(tx, M, t, &tile[(k & 1) * 2048], &Y[(t * 32 + (tx >> 3)) * 64 + (tx & 7) * 8]);  // copy tile[k % 2] -> Y[t*32 : +32]
+        // copy tile[k % 2] -> Y[t*32 : +32]
+        copy_tile_Y(tx, M, t, &tile[(k & 1) * 2048], &Y[(t * 32 + (tx >> 3)) * 64 + (tx & 7) * 8]);
     }
 }

@@ -6,15 +6,10 @@
 // permute X -> Y, axes [1, 0]: boxes of [64, 128] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 64 : +64, by * 128 : +128] -> tile_turned, scope cta
-//    variant: register_tile; 1024 sectors, 256 wavefronts, 128 instructions, 1024 address operations
-//    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16; the cheapest of 1 of 8 shapes
-//    lanes: inner = src, along_src 32, along_dst 1; the cheapest of 3 of 9 ways
+// 1. copy X[bx * 64 : +64, by * 128 : +128] -> tile_turned, scope cta, variant register_tile
+// 2. copy tile -> Y[by * 128 : +128, bx * 64 : +64], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[by * 128 : +128, bx * 64 : +64], scope cta
-//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 768 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 8192 and 64
-//    partition: outer = 4, threads 512, elems 4, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 // Each thread turns 4 x 4 elements over in registers.
 __device__ __forceinline__ void copy_X_tile_turned(int tx, const float *X, float *tile_turned)
@@ -23,7 +18,7 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, const float *X, float
     __align__(16) float pack[4];
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        *(uint4 *)&regs[r * 4] = *(const uint4 *)&X[((tx >> 5) * 4 + r) * 8192 + (tx & 31) * 4];
+        *(float4 *)&regs[r * 4] = *(const float4 *)&X[((tx >> 5) * 4 + r) * 8192 + (tx & 31) * 4];
     }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -31,8 +26,8 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, const float *X, float
         for (int r = 0; r < 4; ++r) {
             pack[r] = regs[r * 4 + c];
         }
-        *(uint4 *)&tile_turned[(((tx & 31) * 64 + c * 16 + (tx >> 5)) ^ (tx & 7)) * 4] =
-            *(const uint4 *)&pack[0];
+        *(float4 *)&tile_turned[(((tx & 31) * 64 + c * 16 + (tx >> 5)) ^ (tx & 7)) * 4] =
+            *(const float4 *)&pack[0];
     }
 }
 
@@ -40,8 +35,8 @@ __device__ __forceinline__ void copy_tile_Y(int tx, const float *tile, float *Y)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&Y[(i * 32 + (tx >> 4)) * 8192 + (tx & 15) * 4] =
-            *(const uint4 *)&tile[((i * 512 + tx) ^ (tx >> 6)) * 4];
+        *(float4 *)&Y[(i * 32 + (tx >> 4)) * 8192 + (tx & 15) * 4] =
+            *(const float4 *)&tile[((i * 512 + tx) ^ (tx >> 6)) * 4];
     }
 }
 

@@ -6,15 +6,10 @@
 // permute X -> Y, axes [1, 0]: boxes of [16, 32] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 16 : +16, by * 32 : +32] -> tile_turned, scope cta
-//    variant: register_tile; 78 sectors, 16 wavefronts, 20 instructions, 48 address operations
-//    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16; the cheapest of 1 of 2 shapes
-//    lanes: inner = src, along_src 32, along_dst 1; the cheapest of 1 of 7 ways
+// 1. copy X[bx * 16 : +16, by * 32 : +32] -> tile_turned, scope cta, variant register_tile
+// 2. copy tile -> Y[by * 32 : +32, bx * 16 : +16], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[by * 32 : +32, bx * 16 : +16], scope cta
-//    variant: gmem_smem; 92 sectors, 16 wavefronts, 32 instructions, 112 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 4, threads 128, elems 1, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, int by, int M, int N, const float *X,
     float *tile_turned)
@@ -24,7 +19,7 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, int by, int M
     for (int r = 0; r < 4; ++r) {
         regs[r] = (bx * 16 + (tx >> 5) * 4 + r < M && by * 32 + (tx & 31) < N) ? X[r * N] : 0.0f;
     }
-    *(uint4 *)&tile_turned[(tx & 31) * 16 + ((tx >> 5) ^ ((tx >> 1) & 3)) * 4] = *(const uint4 *)&regs[0];
+    *(float4 *)&tile_turned[(tx & 31) * 16 + ((tx >> 5) ^ ((tx >> 1) & 3)) * 4] = *(const float4 *)&regs[0];
 }
 
 __device__ __forceinline__ void copy_tile_Y(int tx, int bx, int by, int M, int N, const float *tile, float *Y)
@@ -48,5 +43,6 @@ transpose_any_size(const float *__restrict__ X, float *__restrict__ Y, int M, in
     copy_X_tile_turned(tx, bx, by, M, N, &X[(size_t)(bx * 16 + (tx >> 5) * 4) * N + by * 32 + (tx & 31)],
         tile);  // copy X[bx * 16 : +16, by * 32 : +32] -> tile_turned
     __syncthreads();
-    copy_tile_Y(tx, bx, by, M, N, tile, &Y[(size_t)(by * 32 + (tx >> 4)) * M + bx * 16 + (tx & 15)]);  // copy tile -> Y[by * 32 : +32, bx * 16 : +16]
+    // copy tile -> Y[by * 32 : +32, bx * 16 : +16]
+    copy_tile_Y(tx, bx, by, M, N, tile, &Y[(size_t)(by * 32 + (tx >> 4)) * M + bx * 16 + (tx & 15)]);
 }

@@ -4,26 +4,22 @@
 // Y: row [1000, 1024]
 // tile: Swizzle(2, 4, 6) o S[(64, 64):(64, 1)] [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> tile, scope cta
-//    variant: gmem_smem; 512 sectors, 128 wavefronts, 64 instructions, 256 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 64
-//    partition: outer = 4, threads 256, elems 4, order row-major; all orders are this one
+// 1. copy X[by*64 : +64, bx*64 : +64] -> tile, scope cta, variant gmem_smem
+// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64], scope cta, variant register_tile
 //
-// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64], scope cta
-//    variant: register_tile; 512 sectors, 128 wavefronts, 64 instructions, 320 address operations
-//    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16; the cheapest of 1 of 8 shapes
-//    lanes: inner = src, along_src 1, along_dst 16; the cheapest of 2 of 8 ways
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, float *tile)
 {
     __align__(16) float regs[16];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[i * 4] = (bx * 64 + (tx & 15) * 4 < 1000) ? *(const uint4 *)&X[i * 16000] : uint4{};
+        *(float4 *)&regs[i * 4] =
+            (bx * 64 + (tx & 15) * 4 < 1000) ? *(const float4 *)&X[i * 16000] : float4{};
     }
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&tile[((i * 256 + tx) ^ (i * 4 + (tx >> 6))) * 4] = *(const uint4 *)&regs[i * 4];
+        *(float4 *)&tile[((i * 256 + tx) ^ (i * 4 + (tx >> 6))) * 4] = *(const float4 *)&regs[i * 4];
     }
 }
 
@@ -35,8 +31,8 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT,
     if (bx * 64 + (tx >> 4) * 4 + 3 < 1000) {
         #pragma unroll
         for (int r = 0; r < 4; ++r) {
-            *(uint4 *)&regs[r * 4] =
-                *(const uint4 *)&tileT[(tx & 15) * 256 + r * 64 + ((tx >> 4) ^ (tx & 15)) * 4];
+            *(float4 *)&regs[r * 4] =
+                *(const float4 *)&tileT[(tx & 15) * 256 + r * 64 + ((tx >> 4) ^ (tx & 15)) * 4];
         }
         #pragma unroll
         for (int c = 0; c < 4; ++c) {
@@ -44,7 +40,7 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT,
             for (int r = 0; r < 4; ++r) {
                 pack[r] = regs[r * 4 + c];
             }
-            *(uint4 *)&Y[c * 1024] = *(const uint4 *)&pack[0];
+            *(float4 *)&Y[c * 1024] = *(const float4 *)&pack[0];
         }
     }
 }
@@ -57,7 +53,9 @@ transpose_auto(const float *__restrict__ X, float *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile(tx, bx, &X[(by * 64 + (tx >> 4)) * 1000 + bx * 64 + (tx & 15) * 4], tile);  // copy X[by*64 : +64, bx*64 : +64] -> tile
+    // copy X[by*64 : +64, bx*64 : +64] -> tile
+    copy_X_tile(tx, bx, &X[(by * 64 + (tx >> 4)) * 1000 + bx * 64 + (tx & 15) * 4], tile);
     __syncthreads();
-    copy_tileT_Y(tx, bx, tile, &Y[(bx * 64 + (tx >> 4) * 4) * 1024 + by * 64 + (tx & 15) * 4]);  // copy tileT -> Y[bx*64 : +64, by*64 : +64]
+    // copy tileT -> Y[bx*64 : +64, by*64 : +64]
+    copy_tileT_Y(tx, bx, tile, &Y[(bx * 64 + (tx >> 4) * 4) * 1024 + by * 64 + (tx & 15) * 4]);
 }

@@ -4,15 +4,10 @@
 // Y: row [N, M]
 // tile: Swizzle(4,3,7) o S[(128,128):(128,1)] [128, 128], shared
 //
-// 1. copy X[by*128 : +128, bx*128 : +128] -> turned, scope cta
-//    variant: register_tile; 576 sectors, 128 wavefronts, 64 instructions, 384 address operations
-//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16; the cheapest of 1 of 24 shapes
-//    lanes: inner = src, along_src 8, along_dst 4; the cheapest of 1 of 6 ways
+// 1. copy X[by*128 : +128, bx*128 : +128] -> turned, scope cta, variant register_tile
+// 2. copy tile -> Y[bx*128 : +128, by*128 : +128], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[bx*128 : +128, by*128 : +128], scope cta
-//    variant: gmem_smem; 576 sectors, 128 wavefronts, 64 instructions, 224 address operations
-//    vector_width: 16 elements, 16 bytes; the widest in runs of 128
-//    partition: outer = 16, threads 64, elems 16, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 // Each thread turns 16 x 16 elements over in registers.
 __device__ __forceinline__ void copy_X_turned(int tx, int bx, int by, int M, int N, const unsigned char *X,
@@ -79,7 +74,9 @@ transpose_bytes(const unsigned char *__restrict__ X, unsigned char *__restrict__
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_turned(tx, bx, by, M, N, &X[(by * 128 + (tx >> 3) * 16) * N + bx * 128 + (tx & 7) * 16], tile);  // copy X[by*128 : +128, bx*128 : +128] -> turned
+    // copy X[by*128 : +128, bx*128 : +128] -> turned
+    copy_X_turned(tx, bx, by, M, N, &X[(by * 128 + (tx >> 3) * 16) * N + bx * 128 + (tx & 7) * 16], tile);
     __syncthreads();
-    copy_tile_Y(tx, bx, by, M, N, tile, &Y[(bx * 128 + (tx >> 3)) * M + by * 128 + (tx & 7) * 16]);  // copy tile -> Y[bx*128 : +128, by*128 : +128]
+    // copy tile -> Y[bx*128 : +128, by*128 : +128]
+    copy_tile_Y(tx, bx, by, M, N, tile, &Y[(bx * 128 + (tx >> 3)) * M + by * 128 + (tx & 7) * 16]);
 }

@@ -6,15 +6,10 @@
 // permute X -> Y, axes [1, 0]: boxes of [128, 128] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 128 : +128, by * 128 : +128] -> tile_turned, scope cta
-//    variant: register_tile; 1024 sectors, 256 wavefronts, 128 instructions, 1664 address operations
-//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16; the cheapest of 1 of 15 shapes
-//    lanes: inner = src, along_src 16, along_dst 2; the cheapest of 2 of 8 ways
+// 1. copy X[bx * 128 : +128, by * 128 : +128] -> tile_turned, scope cta, variant register_tile
+// 2. copy tile -> Y[by * 128 : +128, bx * 128 : +128], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[by * 128 : +128, bx * 128 : +128], scope cta
-//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 896 address operations
-//    vector_width: 8 elements, 16 bytes; the widest in runs of 16384 and 128
-//    partition: outer = 4, threads 512, elems 8, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
@@ -66,7 +61,8 @@ transpose_f16(const half_t *__restrict__ X, half_t *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile_turned(tx, &X[bx * 1048576 + by * 128], tile);  // copy X[bx * 128 : +128, by * 128 : +128] -> tile_turned
+    // copy X[bx * 128 : +128, by * 128 : +128] -> tile_turned
+    copy_X_tile_turned(tx, &X[bx * 1048576 + by * 128], tile);
     __syncthreads();
     copy_tile_Y(tx, tile, &Y[by * 1048576 + bx * 128]);  // copy tile -> Y[by * 128 : +128, bx * 128 : +128]
 }

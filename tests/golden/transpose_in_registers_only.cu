@@ -3,10 +3,9 @@
 // X: row [100, 32, 64]
 // Y: row [100, 64, 32]
 //
-// 1. copy X[bx*4 + warpid] -> turned[bx*4 + warpid], scope warp
-//    variant: register_tile; 1024 sectors, 64 instructions, 512 address operations
-//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16; the cheapest of 1 of 15 shapes
-//    lanes: inner = src, along_src 1, along_dst 4; the cheapest of 4 of 5 ways
+// 1. copy X[bx*4 + warpid] -> turned[bx*4 + warpid], scope warp, variant register_tile
+//
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
@@ -46,5 +45,6 @@ transpose_in_registers_only(const bfloat16_t *__restrict__ X, bfloat16_t *__rest
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
 
-    copy_X_turned(laneid, &X[(bx * 4 + warpid) * 2048], &Y[(bx * 4 + warpid) * 2048]);  // copy X[bx*4 + warpid] -> turned[bx*4 + warpid]
+    // copy X[bx*4 + warpid] -> turned[bx*4 + warpid]
+    copy_X_turned(laneid, &X[(bx * 4 + warpid) * 2048], &Y[(bx * 4 + warpid) * 2048]);
 }

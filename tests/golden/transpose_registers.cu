@@ -4,15 +4,10 @@
 // Y: row [1000, 1024]
 // tile: Swizzle(2,3,6) o S[(64,64):(64,1)] [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> turned, scope cta
-//    variant: register_tile; 512 sectors, 128 wavefronts, 64 instructions, 320 address operations
-//    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16; the cheapest of 1 of 8 shapes
-//    lanes: inner = src, along_src 16, along_dst 2; the cheapest of 2 of 8 ways
+// 1. copy X[by*64 : +64, bx*64 : +64] -> turned, scope cta, variant register_tile
+// 2. copy tile -> Y[bx*64 : +64, by*64 : +64], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[bx*64 : +64, by*64 : +64], scope cta
-//    variant: gmem_smem; 512 sectors, 128 wavefronts, 64 instructions, 288 address operations
-//    vector_width: 4 elements, 16 bytes; the widest in runs of 64
-//    partition: outer = 4, threads 256, elems 4, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 // Each thread turns 4 x 4 elements over in registers.
 __device__ __forceinline__ void copy_X_turned(int tx, int bx, const float *X, float *turned)
@@ -21,7 +16,7 @@ __device__ __forceinline__ void copy_X_turned(int tx, int bx, const float *X, fl
     __align__(16) float pack[4];
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        *(uint4 *)&regs[r * 4] = (bx * 64 + (tx & 15) * 4 < 1000) ? *(const uint4 *)&X[r * 1000] : uint4{};
+        *(float4 *)&regs[r * 4] = (bx * 64 + (tx & 15) * 4 < 1000) ? *(const float4 *)&X[r * 1000] : float4{};
     }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -29,7 +24,8 @@ __device__ __forceinline__ void copy_X_turned(int tx, int bx, const float *X, fl
         for (int r = 0; r < 4; ++r) {
             pack[r] = regs[r * 4 + c];
         }
-        *(uint4 *)&turned[(((tx & 15) * 64 + c * 16 + (tx >> 4)) ^ (tx & 7)) * 4] = *(const uint4 *)&pack[0];
+        *(float4 *)&turned[(((tx & 15) * 64 + c * 16 + (tx >> 4)) ^ (tx & 7)) * 4] =
+            *(const float4 *)&pack[0];
     }
 }
 
@@ -38,7 +34,8 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int bx, const float *tile, f
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (bx * 64 + i * 16 + (tx >> 4) < 1000) {
-            *(uint4 *)&Y[i * 16384] = *(const uint4 *)&tile[((i * 256 + tx) ^ ((i & 1) * 4 + (tx >> 6))) * 4];
+            *(float4 *)&Y[i * 16384] =
+                *(const float4 *)&tile[((i * 256 + tx) ^ ((i & 1) * 4 + (tx >> 6))) * 4];
         }
     }
 }
@@ -51,7 +48,9 @@ transpose_registers(const float *__restrict__ X, float *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_turned(tx, bx, &X[(by * 64 + (tx >> 4) * 4) * 1000 + bx * 64 + (tx & 15) * 4], tile);  // copy X[by*64 : +64, bx*64 : +64] -> turned
+    // copy X[by*64 : +64, bx*64 : +64] -> turned
+    copy_X_turned(tx, bx, &X[(by * 64 + (tx >> 4) * 4) * 1000 + bx * 64 + (tx & 15) * 4], tile);
     __syncthreads();
-    copy_tile_Y(tx, bx, tile, &Y[(bx * 64 + (tx >> 4)) * 1024 + by * 64 + (tx & 15) * 4]);  // copy tile -> Y[bx*64 : +64, by*64 : +64]
+    // copy tile -> Y[bx*64 : +64, by*64 : +64]
+    copy_tile_Y(tx, bx, tile, &Y[(bx * 64 + (tx >> 4)) * 1024 + by * 64 + (tx & 15) * 4]);
 }

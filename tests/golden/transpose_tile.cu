@@ -4,15 +4,10 @@
 // Y: row [1000, 1024]
 // tile: S[(64,64):(65,1)] [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> tile, scope cta
-//    variant: gmem_smem; 512 sectors, 128 wavefronts, 256 instructions, 896 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 16, threads 256, elems 1, order row-major; all orders are this one
+// 1. copy X[by*64 : +64, bx*64 : +64] -> tile, scope cta, variant gmem_smem
+// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64], scope cta, variant register_tile
 //
-// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64], scope cta
-//    variant: register_tile; 512 sectors, 128 wavefronts, 160 instructions, 2080 address operations
-//    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16; the cheapest of 1 of 2 shapes
-//    lanes: inner = dst, along_src 4, along_dst 8; the cheapest of 2 of 10 ways
+// Costs, and why each op is done so: tilegen explain.
 
 __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, float *tile)
 {
@@ -39,7 +34,7 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT,
                     tileT[((tx >> 5) & 1) * 2080 + (tx & 7) * 260 + r * 65 + i * 16 + (tx >> 6) * 4
                         + ((tx >> 3) & 3)];
             }
-            *(uint4 *)&Y[i * 16384] = *(const uint4 *)&regs[0];
+            *(float4 *)&Y[i * 16384] = *(const float4 *)&regs[0];
         }
     }
 }
@@ -52,7 +47,8 @@ transpose_tile(const float *__restrict__ X, float *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile(tx, bx, &X[(by * 64 + (tx >> 6)) * 1000 + bx * 64 + (tx & 63)], tile);  // copy X[by*64 : +64, bx*64 : +64] -> tile
+    // copy X[by*64 : +64, bx*64 : +64] -> tile
+    copy_X_tile(tx, bx, &X[(by * 64 + (tx >> 6)) * 1000 + bx * 64 + (tx & 63)], tile);
     __syncthreads();
     copy_tileT_Y(tx, bx, tile,
         &Y[(bx * 64 + (tx >> 6) * 4 + ((tx >> 3) & 3)) * 1024 + by * 64 + ((tx >> 5) & 1) * 32

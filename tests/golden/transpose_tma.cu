@@ -4,74 +4,16 @@
 // Y: row [212, M]
 // tile: Swizzle(2, 3, 3) o S[(3, 64, 32):(2048, 32, 1)] [3, 64, 32], shared
 //
-// 1. copy X[bx*64 : +64, k*32 : +32] -> tile[k], scope cta
-//    variant: tma; 576 sectors, 128 wavefronts, 2 instructions
-//    tma_box: box = [64, 32], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
+// 1. copy X[bx*64 : +64, k*32 : +32] -> tile[k], scope cta, variant tma
+// 2. copy X[bx*64 : +64, (k + 2)*32 : +32] -> tile[(k + 2) % 3], scope cta, variant tma
+// 3. copy tileT[k % 3] -> out, scope cta, variant register_tile
+// 4. copy out -> Y[k*32 : +32, bx*64 : +64], scope cta, variant tma
 //
-// 2. copy X[bx*64 : +64, (k + 2)*32 : +32] -> tile[(k + 2) % 3], scope cta
-//    variant: tma; 1440 sectors, 320 wavefronts, 5 instructions
-//    tma_box: box = [64, 32], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
-//
-// 3. copy tileT[k % 3] -> out, scope cta
-//    variant: register_tile; 896 wavefronts, 560 instructions, 4592 address operations
-//    register_tile: rows = 1, columns 4, load_bytes 16, store_bytes 4; the cheapest of 5 of 8 shapes
-//    lanes: inner = dst, along_src 1, along_dst 32; the cheapest of 9 ways
-//
-// 4. copy out -> Y[k*32 : +32, bx*64 : +64], scope cta
-//    variant: tma; 2016 sectors, 448 wavefronts, 7 instructions
-//    tma_box: box = [32, 64], count 1, bytes 8192, swizzle none; the innermost part of each dimension
+// Costs, and why each op is done so: tilegen explain.
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// Until at most `pending` of this thread's groups still read shared memory.
-template <int pending> __device__ __forceinline__ void tma_wait()
-{
-    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// A box from shared to global memory, started by one thread, whose next commit it belongs to.
-__device__ __forceinline__ void tma_store_2d(const void *smem, const TensorMap *map, int x, int y)
-{
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group "
-                 "[%1, {%2, %3}], [%0];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map), "r"(x), "r"(y) : "memory");
-}
-
-// The stores that this thread has started since its last commit become one group.
-__device__ __forceinline__ void tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
+// prelude: mbarrier_expect tma_load_2d mbarrier_wait tma_wait fence_async tma_store_2d tma_commit mbarrier_init
 
 __device__ __forceinline__ void load_X_tile(int tx, int bx, int k, unsigned long long *full,
     const TensorMap &X_map_64x32_128B, float *tile)
@@ -96,7 +38,7 @@ __device__ __forceinline__ void copy_tileT_out(int tx, const float *tileT, float
     __align__(16) float regs[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[0] = *(const uint4 *)&tileT[(tx & 63) * 32 + ((i * 2 + (tx >> 6)) ^ (tx & 7)) * 4];
+        *(float4 *)&regs[0] = *(const float4 *)&tileT[(tx & 63) * 32 + ((i * 2 + (tx >> 6)) ^ (tx & 7)) * 4];
         #pragma unroll
         for (int c = 0; c < 4; ++c) {
             out[i * 512 + (tx >> 6) * 256 + c * 64 + (tx & 63)] = regs[c];
@@ -141,7 +83,8 @@ transpose_tma(const float *__restrict__ X, float *__restrict__ Y, int M,
         tma_wait<0>();
         __syncthreads();
         if (k + 2 < 7) {
-            load_X_tile_2(tx, bx, k, full, X_map_64x32_128B, &tile[(k + 2) % 3 * 2048]);  // copy X[bx*64 : +64, (k + 2)*32 : +32] -> tile[(k + 2) % 3]
+            // copy X[bx*64 : +64, (k + 2)*32 : +32] -> tile[(k + 2) % 3]
+            load_X_tile_2(tx, bx, k, full, X_map_64x32_128B, &tile[(k + 2) % 3 * 2048]);
         }
         copy_tileT_out(tx, &tile[k % 3 * 2048], out);  // copy tileT[k % 3] -> out
         fence_async();

@@ -6,15 +6,10 @@
 // permute X -> Y, axes [1, 0]: boxes of [128, 256] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 128 : +128, by * 256 : +256] -> tile_turned, scope cta
-//    variant: register_tile; 1024 sectors, 256 wavefronts, 128 instructions, 1664 address operations
-//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16; the cheapest of 1 of 24 shapes
-//    lanes: inner = src, along_src 16, along_dst 2; the cheapest of 2 of 7 ways
+// 1. copy X[bx * 128 : +128, by * 256 : +256] -> tile_turned, scope cta, variant register_tile
+// 2. copy tile -> Y[by * 256 : +256, bx * 128 : +128], scope cta, variant gmem_smem
 //
-// 2. copy tile -> Y[by * 256 : +256, bx * 128 : +128], scope cta
-//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 896 address operations
-//    vector_width: 16 elements, 16 bytes; the widest in runs of 32768 and 128
-//    partition: outer = 8, threads 256, elems 16, order row-major; all orders are this one
+// Costs, and why each op is done so: tilegen explain.
 
 // Each thread turns 16 x 16 elements over in registers.
 __device__ __forceinline__ void copy_X_tile_turned(int tx, const unsigned char *X, unsigned char *tile_turned)
@@ -79,7 +74,8 @@ transpose_u8(const unsigned char *__restrict__ X, unsigned char *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile_turned(tx, &X[bx * 1048576 + by * 256], tile);  // copy X[bx * 128 : +128, by * 256 : +256] -> tile_turned
+    // copy X[bx * 128 : +128, by * 256 : +256] -> tile_turned
+    copy_X_tile_turned(tx, &X[bx * 1048576 + by * 256], tile);
     __syncthreads();
     copy_tile_Y(tx, tile, &Y[by * 2097152 + bx * 128]);  // copy tile -> Y[by * 256 : +256, bx * 128 : +128]
 }

@@ -3,37 +3,22 @@
 // C: row [4, 64, 64]
 // D: row [4, 64, 64]
 //
-// 1. copy C[bx] -> acc, scope warpgroup
-//    variant: reg; 512 sectors, 64 instructions, 832 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
+// 1. copy C[bx] -> acc, scope warpgroup, variant reg
+// 2. cast acc -> out, scope warpgroup, variant registers
+// 3. copy out -> D[bx], scope warpgroup, variant reg
 //
-// 2. cast acc -> out, scope warpgroup
-//    variant: registers; no cost
-//    registers_per_thread: 32; both tensors give every thread the same elements
-//
-// 3. copy out -> D[bx], scope warpgroup
-//    variant: reg; 512 sectors, 64 instructions, 832 address operations
-//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 16; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-__device__ __forceinline__ half_t float_to_half(float x)
-{
-    half_t y;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
-}
+// prelude: float_to_half
 
 __device__ __forceinline__ void copy_C_acc(int laneid, int wid_in_wg, float (&acc)[32], const float *C)
 {
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        *(uint2 *)&acc[f * 2] =
-            *(const uint2 *)&C[wid_in_wg * 1024 + (f & 1) * 512 + (laneid >> 2) * 64 + (f >> 1) * 8
+        *(float2 *)&acc[f * 2] =
+            *(const float2 *)&C[wid_in_wg * 1024 + (f & 1) * 512 + (laneid >> 2) * 64 + (f >> 1) * 8
                 + (laneid & 3) * 2];
     }
 }

@@ -6,125 +6,21 @@
 // sa: Swizzle(3, 3, 3) o S[(4, 64, 64):(4096, 64, 1)] [4, 64, 64], shared
 // sb: Swizzle(3, 3, 3) o S[(4, 64, 2, 64):(8192, 64, 4096, 1)] [4, 64, 128], shared
 //
-// 1. copy A[by*64 : +64, p*64 : +64] -> sa[p], scope cta
-//    variant: tma; 512 sectors, 128 wavefronts, 2 instructions
-//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
+// 1. copy A[by*64 : +64, p*64 : +64] -> sa[p], scope cta, variant tma
+// 2. copy B[p*64 : +64, bx*128 : +128] -> sb[p], scope cta, variant tma
+// 3. copy A[by*64 : +64, (k + 2)*64 : +64] -> sa[(k + 2) % 4], scope cta, variant tma
+// 4. copy B[(k + 2)*64 : +64, bx*128 : +128] -> sb[(k + 2) % 4], scope cta, variant tma
+// 5. mma sa[k % 4] sb[k % 4] acc -> acc, scope warpgroup, variant wgmma
+// 6. copy acc -> C[by*64 : +64, bx*128 : +128], scope warpgroup, variant reg
 //
-// 2. copy B[p*64 : +64, bx*128 : +128] -> sb[p], scope cta
-//    variant: tma; 1024 sectors, 256 wavefronts, 4 instructions
-//    tma_box: box = [64, 64], count 2, bytes 8192, swizzle 128; the innermost part of each dimension
-//
-// 3. copy A[by*64 : +64, (k + 2)*64 : +64] -> sa[(k + 2) % 4], scope cta
-//    variant: tma; 1536 sectors, 384 wavefronts, 6 instructions
-//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
-//
-// 4. copy B[(k + 2)*64 : +64, bx*128 : +128] -> sb[(k + 2) % 4], scope cta
-//    variant: tma; 3072 sectors, 768 wavefronts, 12 instructions
-//    tma_box: box = [64, 64], count 2, bytes 8192, swizzle 128; the innermost part of each dimension
-//
-// 5. mma sa[k % 4] sb[k % 4] acc -> acc, scope warpgroup
-//    variant: wgmma; 1536 wavefronts, 64 instructions
-//    atom: wgmma.m64n128k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: a = K-major 128B, b N-major 128B; compared with what the hardware reads
-//    products: per_run = 4; of the open group
-//
-// 6. copy acc -> C[by*64 : +64, bx*128 : +128], scope warpgroup
-//    variant: reg; 1024 sectors, 128 instructions, 1664 address operations
-//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
-//    registers_per_thread: 64; the elements that the register layout gives to one thread
-//    outer: 32; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 
-// Arrives, and announces bytes that TMA will bring.
-__device__ __forceinline__ void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(bytes) : "memory");
-}
-
-// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier.
-__device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, int x, int y,
-    unsigned long long *bar)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4}], [%2];"
-                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
-                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
-}
-
-// Until the phase of this parity has completed.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    asm volatile("{\n\t.reg .pred done;\nwait:\n\tmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n\t@!done bra wait;\n\t}"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
-}
-
-// The compiler leaves what is done with these registers on the side of this place where it stands.
-__device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(int &x) { asm volatile("" : "+r"(x) :: "memory"); }
-__device__ __forceinline__ void keep_register(unsigned &x) { asm volatile("" : "+r"(x) :: "memory"); }
-template <int count, typename T> __device__ __forceinline__ void keep_registers(T *x)
-{
-#pragma unroll
-    for (int k = 0; k < count; ++k) {
-        keep_register(x[k]);
-    }
-}
-
-// What the warpgroup's threads did with their registers is done before its wgmmas after this.
-__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-// The warpgroup starts C += A B of m64n128k16, C = A B unless it adds; A along K, B along N.
-__device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16_bn(float *c, unsigned long long a,
-    unsigned long long b, bool adds)
-{
-    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %66, 0;\n\t"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-                 "%64, %65, adds, 1, 1, 0, 1;\n\t}"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
-                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
-                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]),
-                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]),
-                   "+f"(c[32]), "+f"(c[33]), "+f"(c[34]), "+f"(c[35]), "+f"(c[36]), "+f"(c[37]), "+f"(c[38]), "+f"(c[39]),
-                   "+f"(c[40]), "+f"(c[41]), "+f"(c[42]), "+f"(c[43]), "+f"(c[44]), "+f"(c[45]), "+f"(c[46]), "+f"(c[47]),
-                   "+f"(c[48]), "+f"(c[49]), "+f"(c[50]), "+f"(c[51]), "+f"(c[52]), "+f"(c[53]), "+f"(c[54]), "+f"(c[55]),
-                   "+f"(c[56]), "+f"(c[57]), "+f"(c[58]), "+f"(c[59]), "+f"(c[60]), "+f"(c[61]), "+f"(c[62]), "+f"(c[63])
-                 : "l"(a), "l"(b), "r"((int)adds));
-}
-
-// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
-template <int leading, int stride, int swizzle>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
-{
-    const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
-    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
-}
-
-// The wgmmas that this warpgroup has started since its last commit become one group.
-__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Until at most `pending` of this warpgroup's groups are in flight.
-template <int pending> __device__ __forceinline__ void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
-}
-
-__device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arrivals)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
-                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(arrivals) : "memory");
-}
-
-// Stores of this thread to shared memory before it are seen by TMA after it.
-__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// prelude: mbarrier_expect tma_load_2d mbarrier_wait keep_registers wgmma_fence
+//          wgmma_m64n128k16_f32_bf16_bf16_bn matrix_descriptor wgmma_commit wgmma_wait mbarrier_init fence_async
 
 __device__ __forceinline__ void load_A_sa(int tx, int by, int p, unsigned long long *full,
     const TensorMap &A_map_64x64_128B, bfloat16_t *sa)
@@ -183,8 +79,8 @@ __device__ __forceinline__ void copy_acc_C(int laneid, int wid_in_wg, const floa
 {
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
-        *(uint2 *)&C[wid_in_wg * 8192 + (f & 1) * 4096 + (laneid >> 2) * 512 + (f >> 1) * 8
-            + (laneid & 3) * 2] = *(const uint2 *)&acc[f * 2];
+        *(float2 *)&C[wid_in_wg * 8192 + (f & 1) * 4096 + (laneid >> 2) * 512 + (f >> 1) * 8
+            + (laneid & 3) * 2] = *(const float2 *)&acc[f * 2];
     }
 }
 
@@ -194,7 +90,8 @@ wgmma_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, f
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 98336 bytes
     bfloat16_t *const sa = (bfloat16_t *)(smem + 0);  // Swizzle(3, 3, 3) o S[(4, 64, 64):(4096, 64, 1)] [4, 64, 64]
-    bfloat16_t *const sb = (bfloat16_t *)(smem + 32768);  // Swizzle(3, 3, 3) o S[(4, 64, 2, 64):(8192, 64, 4096, 1)] [4, 64, 128]
+    // Swizzle(3, 3, 3) o S[(4, 64, 2, 64):(8192, 64, 4096, 1)] [4, 64, 128]
+    bfloat16_t *const sb = (bfloat16_t *)(smem + 32768);
     unsigned long long *const full = (unsigned long long *)(smem + 98304);  // mbarriers
     const int tx = threadIdx.x;
     const int laneid = tx & 31;
@@ -220,8 +117,10 @@ wgmma_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, f
     #pragma unroll 1
     for (int k = 0; k < 8; ++k) {
         if (k + 2 < 8) {
-            load_A_sa_2(tx, by, k, full, A_map_64x64_128B, &sa[((k + 2) & 3) * 4096]);  // copy A[by*64 : +64, (k + 2)*64 : +64] -> sa[(k + 2) % 4]
-            load_B_sb_2(tx, bx, k, full, B_map_64x64_128B, &sb[((k + 2) & 3) * 8192]);  // copy B[(k + 2)*64 : +64, bx*128 : +128] -> sb[(k + 2) % 4]
+            // copy A[by*64 : +64, (k + 2)*64 : +64] -> sa[(k + 2) % 4]
+            load_A_sa_2(tx, by, k, full, A_map_64x64_128B, &sa[((k + 2) & 3) * 4096]);
+            // copy B[(k + 2)*64 : +64, bx*128 : +128] -> sb[(k + 2) % 4]
+            load_B_sb_2(tx, bx, k, full, B_map_64x64_128B, &sb[((k + 2) & 3) * 8192]);
         }
         mbarrier_wait(&full[k & 3], k >> 2);
         wgmma_sa_sb_acc(k, acc, &sa[(k & 3) * 4096], &sb[(k & 3) * 8192]);  // mma sa[k % 4] sb[k % 4] acc -> acc

@@ -1,24 +1,74 @@
-"""The CUDA of every spec, byte for byte. `make golden` (UPDATE_GOLDEN=1) rewrites what was proved, and nothing else."""
+"""The CUDA of every spec, byte for byte. `make golden` (UPDATE_GOLDEN=1) rewrites what was proved, and nothing else.
+
+A golden names the functions of the prelude that its kernel takes; what these are stands once, in ``prelude.cu``.
+"""
 
 from __future__ import annotations
 
 import os
+import re
+from functools import cache
+from pathlib import Path
 
 from specs.kernels import ROOT, SPECS, build_spec, every_spec
+from tilegen.decisions import wrap_line
+from tilegen.plan import Plan
+from tilegen.render import render_prelude
+from tilegen.render.page import arch_sides
 
 GOLDEN = ROOT / "tests" / "golden"
+PRELUDE = GOLDEN / "prelude.cu"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
+_TAKES = "// prelude: "
+_HEAD = "//// "  # before the name of each function in prelude.cu
 
 
 @every_spec
 def test_golden(path):
-    source = build_spec(path).source  # raises unless every proof passes: no golden of a wrong kernel
+    built = build_spec(path)  # raises unless every proof passes: no golden of a wrong kernel
+    text, taken = take_out_prelude(built.source, built.plan)
     golden = GOLDEN / f"{path.stem}.cu"
     if _UPDATES:
         GOLDEN.mkdir(exist_ok=True)
-        golden.write_text(source, encoding="utf-8", newline="\n")
+        golden.write_text(text, encoding="utf-8", newline="\n")
+        write_prelude({**read_prelude(), **taken})
     assert golden.exists(), f"no golden for {path.name}: `make golden` writes it"
-    assert golden.read_text(encoding="utf-8") == source, "the CUDA changed: read the diff, then `make golden`"
+    assert golden.read_text(encoding="utf-8") == text, "the CUDA changed: read the diff, then `make golden`"
+    known = read_prelude()
+    changed = [name for name, own in taken.items() if known.get(name) != own]
+    assert not changed, f"prelude.cu has these otherwise: {changed}; read the diff, then `make golden`"
+
+
+def take_out_prelude(source: str, plan: Plan) -> tuple[str, dict[str, str]]:
+    """A kernel's text with one line that names what it takes of the prelude, and these functions by their names."""
+    taken = render_prelude(plan)
+    whole = "\n\n".join(taken.values()) + "\n\n" if taken else ""
+    assert source.count(whole) == 1 or not taken, "the prelude stands in one piece, before what is the kernel's own"
+    names = {name: name + arch_sides(name, plan.arch) for name in taken}
+    lines = [f"// {line}" for line in wrap_line(f"prelude: {' '.join(names.values())}", 9)]
+    text = source.replace(whole, "\n".join(lines) + "\n\n") if taken else source
+    return text, {names[name]: own for name, own in taken.items()}
+
+
+def read_prelude() -> dict[str, str]:
+    return _parse_prelude(PRELUDE.read_text(encoding="utf-8")) if PRELUDE.exists() else {}
+
+
+@cache
+def _parse_prelude(text: str) -> dict[str, str]:
+    pieces = re.split(f"^{re.escape(_HEAD)}(.*)\n", text, flags=re.M)[1:]
+    return dict(zip(pieces[::2], (own.strip("\n") for own in pieces[1::2]), strict=True))
+
+
+def write_prelude(functions: dict[str, str]) -> None:
+    text = "\n\n".join(f"{_HEAD}{name}\n{functions[name]}" for name in sorted(functions)) + "\n"
+    PRELUDE.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _named(golden: Path) -> set[str]:
+    """The functions of the prelude that a golden names."""
+    found = re.search(f"^{_TAKES}.*(?:\n//  +.*)*", golden.read_text(encoding="utf-8"), re.M)
+    return set(found[0].removeprefix(_TAKES).replace("//", " ").split()) if found else set()
 
 
 @every_spec
@@ -27,9 +77,22 @@ def test_a_spec_of_ours_has_no_warning(path):
 
 
 def test_no_golden_without_a_spec():
-    stale = {p.name for p in GOLDEN.iterdir()} - {f"{p.stem}.cu" for p in SPECS}
+    own = {f"{p.stem}.cu" for p in SPECS}
+    stale = {p.name for p in GOLDEN.iterdir()} - own - {PRELUDE.name}
+    named = set().union(*(_named(GOLDEN / name) for name in own))
     if _UPDATES:
         for name in stale:
             (GOLDEN / name).unlink()
         stale = set()
-    assert not stale
+        write_prelude({name: text for name, text in read_prelude().items() if name in named})
+    assert not stale and set(read_prelude()) == named
+
+
+def test_no_line_is_too_long_and_no_head_either():
+    """What a person reads first fits on a screen."""
+    for golden in GOLDEN.iterdir():
+        lines = golden.read_text(encoding="utf-8").splitlines()
+        assert max(map(len, lines)) <= 120, golden.name
+        if golden != PRELUDE:
+            head = next(n for n, line in enumerate(lines) if not line.startswith("//"))
+            assert head <= 25, golden.name

@@ -63,7 +63,16 @@ def test_vectors_keep_inside_intervals_and_aligned(
 def store_widths(built: Built, dtype: str) -> list[int]:
     """Elements of each access to s: whole vectors through a cast, one element without."""
     bytes_each = {"complex128": 16, "float32": 4, "int16": 2, "int8": 1}[dtype]
-    vectors = {"uint4": 16, "uint2": 8, "unsigned": 4, "unsigned int": 4, "unsigned short": 2, "unsigned char": 1}
+    vectors = {
+        "uint4": 16,
+        "float4": 16,
+        "uint2": 8,
+        "float2": 8,
+        "unsigned": 4,
+        "unsigned int": 4,
+        "unsigned short": 2,
+        "unsigned char": 1,
+    }
     casts = re.findall(r"\*\((?:const )?([a-z]\w*(?: \w+)?) \*\)&s\[", built.source)
     return [1] * bool(re.search(r"[^&\w]s\[", built.source.split("__device__", 1)[1])) + [
         vectors.get(name, bytes_each) // bytes_each for name in casts

@@ -24,6 +24,7 @@ struct dim3 { unsigned x, y, z; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) float2 { float x, y; };
+struct alignas(16) float4 { float x, y, z, w; };
 struct alignas(16) double2 { double x, y; };
 static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
 {

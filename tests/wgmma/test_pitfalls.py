@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from nvcc.compile import requires_nvcc
-from specs.kernels import ROOT
+from specs.kernels import ROOT, draft
 
-GEMM = (ROOT / "tests" / "golden" / "hgemm_roles.cu").read_text(encoding="utf-8")
 PRODUCT, WAIT = "__device__ __forceinline__ void wgmma_sa_sb_acc", "            wgmma_wait<1>();\n"
-PITFALLS = {
-    "as it is": (GEMM, set()),
-    "an accumulator is read in flight": (GEMM.replace(WAIT, WAIT + "            acc[0] *= 1.5f;\n"), {"C7514"}),
-    "an accumulator is written in flight": (GEMM.replace(WAIT, WAIT + "            acc[0] = bx;\n"), {"C7515"}),
-    "products in a function of their own": (GEMM.replace(PRODUCT, PRODUCT.replace("force", "no")), {"C7510"}),
-    "no launch bounds": (re.sub(r"__launch_bounds__\([^)]*\)", "", GEMM), {"C7508"}),
-}
+
+
+def _plant(statement: str, gemm: str) -> str:
+    """The text with a statement after the wait."""
+    return gemm.replace(WAIT, f"{WAIT}            {statement}\n")
+
+
+PITFALLS: dict[str, tuple[Callable[[str], str], set[str]]] = {
+    "as it is": (lambda gemm: gemm, set()),
+    "an accumulator is read in flight": (partial(_plant, "acc[0] *= 1.5f;"), {"C7514"}),
+    "an accumulator is written in flight": (partial(_plant, "acc[0] = bx;"), {"C7515"}),
+    "products in a function of their own": (
+        lambda gemm: gemm.replace(PRODUCT, PRODUCT.replace("force", "no")), {"C7510"}
+    ),
+    "no launch bounds": (lambda gemm: re.sub(r"__launch_bounds__\([^)]*\)", "", gemm), {"C7508"}),
+}  # fmt: skip
 
 
 @pytest.mark.sweep(1)
 @requires_nvcc
 @pytest.mark.parametrize("what", PITFALLS)
 def test_ptxas_warns_of_a_pitfall(what: str, tmp_path: Path) -> None:
-    text, codes = PITFALLS[what]
-    assert (text == GEMM) == (not codes)
+    plant, codes = PITFALLS[what]
+    gemm = draft(ROOT / "specs" / "hgemm_roles.yaml").source
+    text = plant(gemm)
+    assert (text == gemm) == (not codes)
     path = tmp_path / "kernel.cu"
     path.write_text(text)
     command = ["nvcc", "-arch=sm_90a", "-cubin", "-Xptxas", "-v", str(path), "-o", str(path.with_suffix(".cubin"))]

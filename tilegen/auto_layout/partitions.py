@@ -64,7 +64,7 @@ def _partition_tile(
     Vectors are the widest, up to so many bytes, that the region's begins, edges and alignment allow for every thread,
     and with which a thread has registers for its elements of ``held_bytes``, where there are such.
     """
-    memory = bind(region, context.memories[region.buffer.name], context.condition)
+    memory = bind(region, context.memories[region.buffer.name], context.known)
     axis, threads = lane_axis(scope, context.launch.threads)
     order = _order_in_memory(memory, dims)
     most = vector_elems(flow.lengths, max(1, most_bytes // memory.elem_bytes), order)
@@ -81,7 +81,7 @@ def _partition_tile(
 
 
 def _as_planned(context: Context, scope: str, flow: Flow, covering: Sequence[Region]) -> tuple[Partition, ...]:
-    operands = [bind(r, context.memories[r.buffer.name], context.condition) for r in covering]
+    operands = [bind(r, context.memories[r.buffer.name], context.known) for r in covering]
     covered = [stretch(o, flow.lengths) for o in operands]
     found = list_partitions(context, scope, covered, flow.lengths)
     return tuple(Partition(part.layout, part.vector_bytes) for part in found)

@@ -86,9 +86,8 @@ def highest(*signed: tuple[Index, int]) -> int:
 
 def _merge(sums: Iterable[Mapping[Any, int]]) -> dict[Any, int]:
     merged: dict[Any, int] = {}
-    for one in sums:
-        for factor, c in one.items():
-            merged[factor] = merged.get(factor, 0) + c
+    for factor, c in chain.from_iterable(one.items() for one in sums):
+        merged[factor] = merged.get(factor, 0) + c
     return merged
 
 
@@ -112,10 +111,8 @@ def _without_quotients(merged: Mapping[Any, int]) -> dict[Any, int]:
         d = f.args[1] if isinstance(f, Formula) and f.symbol == "/" and isinstance(f.args[1], int) else 0
         y = linear(f.args[0]) if d and c % d == 0 else {}
         rest = y.get(1, 0) % d if y and all(k * multiple(g) % d == 0 for g, k in y.items() if g != 1) else None
-        if y and (c > 0 or rest is not None):
-            parts.append({g: k * (c // d) for g, k in _merge([y, {1: -(rest or 0)}]).items()})
-        else:
-            parts.append({f: c})
+        is_seen = y and (c > 0 or rest is not None)
+        parts.append({g: k * (c // d) for g, k in _merge([y, {1: -(rest or 0)}]).items()} if is_seen else {f: c})
     return _merge(parts)
 
 
@@ -184,11 +181,10 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
         )  # fmt: skip
     divisors = sorted(_divisors(x) | _divisors(n))
     own, floored = (_sides(part, known) for part in (guards, _floored(guards, divisors)))
-    if any(_follows(x, n, a, b, d) for a, b in (*own, *floored) for d in (1, *divisors)):
+    by_one = (_follows(x, n, a, b, d) for a, b in (*own, *floored) for d in (1, *divisors))
+    if any(by_one) or _follows_from_two(x, n, own):
         return True
-    if _follows_from_two(x, n, own):
-        return True
-    simpler = chain(_divide_out(x, n), _take_out(x, n), _drop_low_bits(x, n), _drop_divisors(x, n))
+    simpler = chain(_divide_out(x, n), _take_out(x, n, own), _drop_low_bits(x, n), _drop_divisors(x, n))
     if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in simpler):
         return True
     domain = domains(variables(x) | variables(n))
@@ -220,21 +216,29 @@ def _divide_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
         yield add(down, max(0, least_room - 1)), add(up, max(0, 1 - least_room))
 
 
-def _take_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
+def _take_out(x: Index, n: Index, guards: Sequence[tuple[Index, Index]]) -> Iterator[tuple[Index, Index]]:
     """Comparisons that x < n follows from: what is multiplied by a variable is so often less in x than in n, at least.
 
     >>> row, k, K = Var("row", 8), Var("k", 99), Var("K", 99)
-    >>> [[str(side) for side in sides] for sides in _take_out(row * K + k, K * 10)]
+    >>> [[str(side) for side in sides] for sides in _take_out(row * K + k, K * 10, ())]
     [['k', 'K * 3']]
     """
     merged = _merge([linear(n), linear(x, -1)])
     for v in (f for f in linear(n) if isinstance(f, Var) and f.least >= 0):
         often = {f: cofactor for f in merged if (cofactor := _cofactor(f, v)) is not None}
-        room = -_highest(_merge(linear(mul(cofactor, -merged[f])) for f, cofactor in often.items()))
+        more = _merge(linear(mul(cofactor, -merged[f])) for f, cofactor in often.items())
+        room = -min([_highest(more), *(_highest_under(more, a, b) for a, b in guards)])
         if room > 0:
             rest = {f: c for f, c in merged.items() if f not in often}
             up, down = (total((s * c, f) for f, c in rest.items() if s * c > 0) for s in (1, -1))
             yield down, add(mul(v, room), up)
+
+
+def _highest_under(sums: Mapping[Any, int], a: Index, b: Index) -> int:
+    """A value that a sum never exceeds where a < b: what cancels a term of it is taken from it, k(a - b) <= -k."""
+    given = _merge([linear(a), linear(b, -1)])
+    left = {k: _merge([sums, {f: -k * c for f, c in given.items()}]) for k in _cancelling(sums, given)}
+    return min((_highest(rest) - k for k, rest in left.items()), default=_highest(sums))
 
 
 def _drop_divisors(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
@@ -297,7 +301,7 @@ def _cases(x: Formula) -> list[tuple[Index, tuple[Index, ...]]]:
 
 def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:
     """Does d * x < d * n follow from a < b? d(x - n) = (dx - ka) + k(a - b) + (kb - dn), and a - b <= -1."""
-    scales = _scales(_merge([linear(x, d), linear(n, -d)]), _merge([linear(a), linear(b, -1)]))
+    scales = {1} | _cancelling(_merge([linear(x, d), linear(n, -d)]), _merge([linear(a), linear(b, -1)]))
     return any(highest((x, d), (a, -k), (b, k), (n, -d)) - k < 0 for k in scales)
 
 
@@ -343,12 +347,8 @@ def _divisors(x: Index) -> frozenset[int]:
     return frozenset(own).union(*(_divisors(a) for a in x.args))
 
 
-def _scales(wanted: Mapping[Any, int], given: Mapping[Any, int]) -> set[int]:
-    """How often a guard may count for what is wanted of a difference: so that a term of both cancels."""
-    return {1} | _cancelling(wanted, given)
-
-
 def _cancelling(wanted: Mapping[Any, int], given: Mapping[Any, int]) -> set[int]:
+    """How often a guard may count for what is wanted of a difference: so that a term of both cancels."""
     return {wanted[f] // c for f, c in given.items() if f != 1 and c and wanted.get(f, 0) // c > 0}
 
 

@@ -24,6 +24,7 @@ from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, li
 from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory, when
 from tilegen.spec.data import Call, operand_field
 from tilegen.spec.formulas import coordinate
+from tilegen.spec.outline import fresh_name
 from tilegen.spec.shapes import align_shapes
 
 MakeStep = Callable[[Ref, tuple[Ref, ...], tuple[Index, ...]], Step]  # dst, sources, the integers of the place
@@ -117,8 +118,8 @@ class ElementLoop:
         self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
         self.held: dict[int, Memory] = {}
         for k, loaded in self.loaded.items():
-            own = loaded.operand.buffer
-            self.held[k] = self.new_registers(f"{own.name}_own", own.dtype, loaded.count)
+            formal = self.formals.formals[self.distinct.index(loaded.operand)]
+            self.held[k] = self.new_registers(f"{formal.name.lower()}_vals", formal.dtype, loaded.count)
 
     @property
     def registers(self) -> tuple[Memory, ...]:
@@ -136,11 +137,8 @@ class ElementLoop:
 
     def new_registers(self, name: str, dtype: str, count: int) -> Memory:
         """Registers of a thread, under a name that nothing else has in the function."""
-        taken = {m.name for m in (*self.held.values(), *self.formals.formals)}
-        name = self.context.fresh(name)
-        while name in taken:
-            name += "_"
-        return flat_memory(name, dtype, count, "register")
+        taken = {m.name for m in (*self.held.values(), *self.formals.formals)} | self.context.taken
+        return flat_memory(fresh_name(name, taken), dtype, count, "register")
 
     def access(self, k: int, is_load: bool) -> tuple[Step, ...]:
         """All accesses of operand ``k``, which lies in memory, in order."""

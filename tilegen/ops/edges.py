@@ -104,8 +104,7 @@ def _may_pass(operand: Operand, d: int) -> bool:
     last = add(r.begins[d], r.lengths[d] - 1)
     if operand.memory.space != "global" or less(last, extent) is True or _divides(r, d, extent):
         return False
-    held = conjuncts(operand.condition)
-    return not (held and is_below(last, extent, held))
+    return not (operand.known and is_below(last, extent, operand.known))
 
 
 def _divides(r: Region, d: int, extent: Index) -> bool:

@@ -17,6 +17,8 @@ from tilegen.index import (
     Index,
     add,
     bound,
+    conjuncts,
+    consequences,
     least,
     maximum,
     mul,
@@ -46,7 +48,7 @@ class Context:
     keeps what was counted or costed: each time, every access of the steps with its figures. ``announced_bytes``:
     what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one before it does.
     ``meant``: what holds where the call stands. ``scratch_bases``: by scope, where shared memory of ops' own begins, in
-    bytes behind all shared buffers.
+    bytes behind all shared buffers. ``inside``: what holds of the place of a CTA in the grid.
     """
 
     arch: Arch
@@ -62,6 +64,13 @@ class Context:
     announced_bytes: int = 0
     meant: Meant | None = field(default=None, compare=False)
     scratch_bases: Mapping[str, int] = field(default_factory=dict)
+    inside: tuple[Index, ...] = ()
+
+    @property
+    def known(self) -> tuple[Index, ...]:
+        """What holds wherever the op runs: its own condition, and that the CTA is one of the grid."""
+        held = (*self.inside, *conjuncts(self.condition))
+        return tuple(dict.fromkeys(one for c in held for one in consequences(c)))
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""
@@ -88,10 +97,10 @@ class Context:
         """The surroundings without the operands, to compare them by."""
         loops = self.enclose((Sync("thread"),))
         bases = tuple(self.scratch_bases.items())
-        return self.arch.name, self.launch, loops, self.op, self.taken, self.condition, self.announced_bytes, bases
+        return self.arch.name, self.launch, loops, self.op, self.taken, self.known, self.announced_bytes, bases
 
     def fresh(self, name: str) -> str:
-        """``name``, or with underscores behind it as long as the spec has something of that name."""
+        """``name``, or with a number behind it where the spec has something of that name."""
         return fresh_name(name, self.taken)
 
     def scratch(self, dtype: str, elems: int, scope: str) -> Memory:
@@ -121,7 +130,7 @@ class Context:
         memory = self.memories[region.buffer.name]
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
         kept = self.kept_elems.get(region.buffer.name)
-        operand = bind(region, memory, self.condition, self.early_dims(call, region))
+        operand = bind(region, memory, self.known, self.early_dims(call, region))
         streamed = "stream" if streams else ""
         return replace(operand, op_field=name, cache=streamed, kept_elems=kept, pad=pad_of(call))
 
@@ -130,7 +139,7 @@ class Context:
 class Operand:
     """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
 
-    ``condition`` holds wherever the region is used. ``early``: the dimensions of the buffer in which it may begin
+    ``known`` holds wherever the region is used. ``early``: the dimensions of the buffer in which it may begin
     before a global array; ``pad``: what is read there, and past its end. Stretched over a larger region (``stretch``),
     STRETCHED stands in ``dims`` for the dimensions along which the element is always the same, and ``extents`` are
     those of that region.
@@ -140,7 +149,7 @@ class Operand:
     memory: Memory
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
-    condition: Index = True
+    known: tuple[Index, ...] = ()
     early: frozenset[int] = frozenset()
     pad: float = 0
     op_field: str = ""
@@ -189,12 +198,12 @@ def align_shared(end: int) -> int:
 
 
 def bind(
-    region: Region, memory: Memory, condition: Index = True, early: frozenset[int] = frozenset()
+    region: Region, memory: Memory, known: tuple[Index, ...] = (), early: frozenset[int] = frozenset()
 ) -> Operand:  # fmt: skip
     """The operand of a region."""
     lengths = region.lengths
     dims = tuple(d for d, n in enumerate(lengths) if n > 1)
-    return Operand(region, memory, dimension_iters(region.buffer), dims, condition, early)
+    return Operand(region, memory, dimension_iters(region.buffer), dims, known, early)
 
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:

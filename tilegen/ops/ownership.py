@@ -117,7 +117,7 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
             raise Refused(f"the region {register.region.text} moves along the thread axis {axis} by {base}")
         if base:
             enter.append(less(base - 1, number))
-            numbers.append(let(context.fresh(f"{axis}_own"), sub(number, base), 0))
+            numbers.append(let(context.fresh(f"{axis}_in_region"), sub(number, base), 0))
             number = numbers[-1].var
         found, copies, owning = _read_axis(register, axis, mine, number)
         conditions.extend(owning)

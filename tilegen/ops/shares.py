@@ -81,7 +81,7 @@ def list_shares(context: Context, call: Call, operands: Sequence[Operand], shape
         region = Region(buffer, (0,) * len(shape), shape, (True,) * len(shape), memory.region.text)
         elems = layouts.extent_of(part.layout, "m") or 1
         own_memory = Memory(name, buffer.dtype, (elems,), (1,), "register")
-        found.append(Share(bind(region, own_memory, context.condition), part.text))
+        found.append(Share(bind(region, own_memory, context.known), part.text))
     return tuple(found)
 
 

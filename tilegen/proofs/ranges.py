@@ -15,7 +15,6 @@ from tilegen.index import (
     bound,
     dividends,
     least,
-    less,
     mod,
     mul,
     multiple,
@@ -53,7 +52,7 @@ from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.plan.instructions import BOX, FRAGMENT, MATRIX, ROWS, THREAD
 from tilegen.plan.walk import enter_repeat
 from tilegen.proofs.finding import UNPROVEN_ALIGNMENT, UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding, find_witness
-from tilegen.scopes import CTA_AXES, cta_variables, thread_variables
+from tilegen.scopes import cta_variables, inside_grid, thread_variables
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,7 @@ def begin_role(plan: Plan, role: Role) -> ProofPlace:
     known = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
     known |= cta_variables(plan.grid, plan.cluster)
     known |= {p.var.name: p.var for p in plan.params if p.var is not None}
-    inside = tuple(less(known[a], n) for a, n in zip(CTA_AXES, plan.grid, strict=True) if not isinstance(n, int))
-    return ProofPlace(plan, begin(role.threads, known=known).under(*inside))
+    return ProofPlace(plan, begin(role.threads, known=known).under(*inside_grid(plan.grid, plan.cluster)))
 
 
 def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:

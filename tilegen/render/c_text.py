@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -136,15 +137,37 @@ def with_note(memory: Memory) -> Memory:
     return replace(memory, note=end_comment(memory.note))
 
 
+WIDEST = COLUMNS + 10  # columns of a line of the prelude, or of a statement with the comment at its end
+
+
 def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
     """A long statement on several lines, broken where the least is open: after ``=`` or a comma, before an operator.
 
+    A comment at its end stands there if no line then has more than ten columns on top, and else above.
+
     >>> fold_line("    dst[row * 8 + column] = src[column * 8 + row];", 40)
     ['    dst[row * 8 + column] =', '        src[column * 8 + row];']
+    >>> fold_line("    put(A, B);  // B -> A, where it is needed", 30)
+    ['    // B -> A, where it is', '    //   needed', '    put(A, B);']
     """
-    code = line.split("  // ")[0]
-    if len(code) <= columns or '"' in line or code.lstrip().startswith(("//", "#")):
+    code, _, comment = line.partition("  // ")
+    if not code.strip():
         return [line]
+    folded = _fold_code(code, columns)
+    if not comment:
+        return folded
+    if len(folded[-1]) + len(comment) + 5 <= columns + WIDEST - COLUMNS:
+        return [*folded[:-1], f"{folded[-1]}  // {comment}"]
+    lead = " " * (len(code) - len(code.lstrip()))
+    above = wrap_line(" ".join(comment.split()), 2, columns - len(lead) - 3)
+    return [*(f"{lead}// {piece}" for piece in above), *folded]
+
+
+def _fold_code(line: str, columns: int) -> list[str]:
+    """A statement without a comment."""
+    if len(line) <= columns or '"' in line or line.lstrip().startswith(("//", "#")):
+        return [line]
+    code = line
     lead = len(line) - len(line.lstrip())
     places, depth = [], 0
     for i, c in enumerate(code):
@@ -158,4 +181,50 @@ def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
         return [line]
     at = -min(places)[2]
     rest = " " * (lead + 4) + line[at + 1 :]
-    return [line[:at], *(fold_line(rest, columns) if len(rest) < len(line) else [rest])]
+    return [line[:at], *(_fold_code(rest, columns) if len(rest) < len(line) else [rest])]
+
+
+def fold_intrinsic(text: str) -> str:
+    """A function of the prelude without lines longer than WIDEST: between operands, or where a line of PTX ends.
+
+    >>> print(fold_intrinsic('int f() { asm("' + "nop;" * 26 + '" :: "r"(x)); }'))
+    int f()
+    {
+        asm("nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;nop;"
+            :: "r"(x));
+    }
+    """
+    return "\n".join(piece for line in text.splitlines() for piece in _fold_intrinsic(line))
+
+
+def _fold_intrinsic(line: str) -> list[str]:
+    one_line = re.fullmatch(r"(\S.*?\)) \{ (.*) \}", line) if len(line) > WIDEST else None
+    if '"' not in line and not line.startswith("//") and not one_line:
+        return fold_line(line)
+    if len(line) <= WIDEST:
+        return [line]
+    if line.startswith("// "):
+        return [f"// {piece}" for piece in wrap_line(line[3:], 0, WIDEST - 3)]
+    if one_line:
+        return [one_line[1], "{", *_fold_intrinsic(f"    {one_line[2]}"), "}"]
+    lead = len(line) - len(line.lstrip())
+    opened = re.match(r" *asm(?: volatile)?\(", line)
+    rest = " " * (opened.end() if opened else lead if line[lead] in '":' else lead + 4)
+    outside, inside = _places_to_fold(line, lead + 8)
+    if outside:
+        return [line[: outside[-1]], *_fold_intrinsic(rest + line[outside[-1] :].lstrip())]
+    if inside:
+        return [f'{line[: inside[-1]]}"', *_fold_intrinsic(f'{rest}"{line[inside[-1] :]}')]
+    return [line]
+
+
+def _places_to_fold(line: str, first: int) -> tuple[list[int], list[int]]:
+    """Where a line may end between operands, and inside of a text of PTX."""
+    outside, inside, is_quoted = [], [], False
+    for i, c in enumerate(line[:WIDEST]):
+        is_quoted ^= c == '"'
+        if i >= first and not is_quoted and c == " " and (line[i - 1] == "," or line[i + 1] == ":"):
+            outside.append(i)
+        if i >= first and is_quoted and line.startswith("\\n\\t", i - 4) and i < WIDEST:
+            inside.append(i)
+    return outside, inside

@@ -16,8 +16,8 @@ import jinja2
 
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
-from tilegen.plan import Let, Memory, Mma, Plan, Repeat, Sync, all_steps
-from tilegen.render.c_text import comment_lines, declare
+from tilegen.plan import Block, Let, Memory, Mma, Plan, Repeat, Sync, all_steps
+from tilegen.render.c_text import comment_lines, declare, fold_intrinsic
 from tilegen.render.names import Named
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES
 
@@ -31,6 +31,26 @@ class WrittenRole:
     threads: int
     first: int = 0
     barrier: int = 0
+
+
+@dataclass(frozen=True)
+class LaneFold:
+    """The function that a ladder calls: the C type, the distances, and the C text of one step, over x."""
+
+    c: str
+    lanes: tuple[int, ...]
+    value: str
+
+    @property
+    def is_doubled(self) -> bool:
+        """Is each distance twice the one before?"""
+        return len(self.lanes) > 1 and all(b == 2 * a for a, b in zip(self.lanes, self.lanes[1:], strict=False))
+
+    @property
+    def note(self) -> str:
+        *most, last = map(str, self.lanes)
+        apart = f"{', '.join(most)} and {last}" if most else last
+        return f"Lanes {apart} apart exchange what they have, in this order: all get the same bits."
 
 
 @dataclass
@@ -66,13 +86,15 @@ class Page:
     def use(self, helper: str) -> str:
         """The name of a prelude function, which the page then defines (after those that it uses itself)."""
         if helper not in self.helpers:
-            self.helpers[helper] = str(getattr(self.macros("prelude.cuh.j2"), helper)()).strip("\n")
+            text = str(getattr(self.macros("prelude.cuh.j2"), helper)()).strip("\n")
+            self.helpers[helper] = fold_intrinsic(text)
         return helper
 
     def use_as(self, name: str, macro: str, *parts: object) -> str:
         """The same of a function that is one of many: ``macro`` writes it under its name from its parts."""
         if name not in self.helpers:
-            self.helpers[name] = str(getattr(self.macros("prelude.cuh.j2"), macro)(name, *parts)).strip("\n")
+            text = str(getattr(self.macros("prelude.cuh.j2"), macro)(name, *parts)).strip("\n")
+            self.helpers[name] = fold_intrinsic(text)
         return name
 
     def macros(self, template: str) -> Any:
@@ -119,6 +141,26 @@ def prelude_names() -> tuple[str, ...]:
     return tuple(re.findall(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), re.M))
 
 
+@cache
+def _arch_limits() -> dict[str, int]:
+    """Prelude functions that are others from some arch on, with that arch."""
+    parts = re.split(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), flags=re.M)[1:]
+    found = {name: re.search(r"arch >= (\d+)", body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+    return {name: int(limit[1]) for name, limit in found.items() if limit}
+
+
+def arch_sides(name: str, arch: str) -> str:
+    """Which of two texts a prelude function has on an arch; "" where it has one.
+
+    >>> arch_sides("float_to_e4m3", "sm_80"), arch_sides("float_to_e4m3", "sm_90a"), arch_sides("sync_role", "sm_80")
+    ('@before_sm_89', '@sm_89', '')
+    """
+    limit = _arch_limits().get(name)
+    if limit is None:
+        return ""
+    return f"@sm_{limit}" if int(re.sub(r"\D", "", arch)) >= limit else f"@before_sm_{limit}"
+
+
 def _fail(message: str) -> None:
     raise AssertionError(message)
 
@@ -127,7 +169,10 @@ def _fail(message: str) -> None:
 def define(page: Page, name: str, signature: Any, note: str) -> str:
     """The name of a function with that signature and body: an equal one is shared, another gets the next number."""
     taken = {page.plan.name, *(m.name for m in page.plan.memories), *prelude_names()}
-    taken |= {s.var.name for s in all_steps(page.plan) if isinstance(s, (Let, Repeat))}
+    taken |= {p.name for p in page.plan.params} | {b.name for b in page.plan.barriers}
+    for s in all_steps(page.plan):
+        taken |= {s.var.name} if isinstance(s, Let | Repeat) else set()
+        taken |= {m.name for m in (*s.registers, *(f for f, _ in s.args))} if isinstance(s, Block) else set()
     names = (n for n in chain([name], (f"{name}_{i}" for i in count(2))) if n not in taken)
     candidate = next(n for n in names if page.functions.get(n, (signature,))[0] == signature)
     notes = page.functions.setdefault(candidate, (signature, []))[1]
@@ -138,8 +183,11 @@ def define(page: Page, name: str, signature: Any, note: str) -> str:
 
 def function_text(page: Page, name: str) -> str:
     """A function of the page, with its notes above it."""
-    (params, registers, body), notes = page.functions[name]
+    signature, notes = page.functions[name]
     lines = [piece for note in notes for piece in comment_lines(note)]
+    if isinstance(signature, LaneFold):
+        return str(page.steps.lane_fold(lines, name, signature)).strip("\n")
+    params, registers, body = signature
     return str(page.steps.function(lines, name, params, registers, body)).strip("\n")
 
 

@@ -62,12 +62,14 @@ from tilegen.render.c_text import (
     zero_of,
 )
 from tilegen.render.formulas import render_tree
+from tilegen.render.ladders import Ladder, fold_ladders, name_fold
 from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
 from tilegen.render.page import Page, define, rank
 from tilegen.scopes import SCOPES
 
 WARPGROUP_THREADS = SCOPES["warpgroup"].threads
 _WORD = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}  # C types to copy bits with
+_VECTORS = {"float32": {8: "float2", 16: "float4"}, "float64": {16: "double2"}}  # of elements that C has vectors of
 
 
 def render_steps(page: Page, steps: Iterable[Step], noted: bool = False) -> str:
@@ -75,8 +77,10 @@ def render_steps(page: Page, steps: Iterable[Step], noted: bool = False) -> str:
     return "\n".join(_render_step(page, step, noted).strip("\n") for step in steps)
 
 
-def _render_step(page: Page, step: Step, noted: bool) -> str:
+def _render_step(page: Page, step: Step | Ladder, noted: bool) -> str:
     """One step through its macro. Raises UnknownStep for a kind of step that has no text."""
+    if isinstance(step, Ladder):
+        return _render_ladder(page, step)
     text = TEXTS.get(type(step))
     if text is None:
         raise UnknownStep("the renderer", step)
@@ -202,11 +206,12 @@ def _render_move(page: Page, move: Move) -> str:
     bytes_ = move.elems * dst.bytes
     streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
-    word = "" if plain else _WORD[bytes_]
+    vectors = _VECTORS.get(dst.name, {}) if dst == src and not streams else {}
+    word = "" if plain else vectors.get(bytes_, _WORD[bytes_])
     valid = (
         "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Formula) else to_c(move.valid)
     )
-    zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
+    zero = zero_of(dst) if plain else f"{word}{{}}" if word[-1].isdigit() else "0"
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
 
 
@@ -301,15 +306,23 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
     captured = [x for n, x in free_names(block.body, page.part.threads).items() if n not in own]
     captured = sorted(captured, key=partial(rank, page.plan))
     written = written_names(block.body)
+    folded = fold_ladders(block)
     around, page.multiplied = page.multiplied, multiplied_registers(block.body)
     constant, page.constant = page.constant, frozenset(m.name for m in page.multiplied) - written_names(block.body)
-    signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, block.registers)),
-                 render_steps(page, block.body))  # fmt: skip
+    signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, folded.registers)),
+                 render_steps(page, folded.body))  # fmt: skip
     page.multiplied, page.constant = around, constant
     name = define(page, block.name, signature, block.note)
     args = [*(x.name for x in captured), *(argument(f, a, written) for f, a in block.args)]
     text = page.plan.operations[block.op].text if noted and 0 <= block.op < len(page.plan.operations) else ""
     return str(page.steps.call(name, args, " ".join(comment_lines(text))))
+
+
+def _render_ladder(page: Page, step: Ladder) -> str:
+    """A call of the function that the page has for these lanes."""
+    name, fold = name_fold(page, step)
+    own = element(step.into)
+    return str(page.steps.assign(own, f"{define(page, name, fold, fold.note)}({own})"))
 
 
 # Functions of registers whose text a template or Python has; those with ``c`` in their row need none.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute, variables
@@ -227,15 +228,13 @@ def trip_of(loop: Loop, taken: frozenset[str]) -> tuple[Var, Index, Index]:
     return trip, count, add(loop.start, mul(trip, loop.step))
 
 
-def fresh_name(name: str, taken: frozenset[str]) -> str:
-    """``name`` with as many underscores behind it as it takes to be nobody's.
+def fresh_name(name: str, taken: Collection[str]) -> str:
+    """``name``, or with the first number behind it that makes it new.
 
-    >>> fresh_name("i", frozenset({"i", "i_"}))
-    'i__'
+    >>> fresh_name("i", frozenset({"i", "i2"}))
+    'i3'
     """
-    while name in taken:
-        name += "_"
-    return name
+    return next(n for n in chain([name], (f"{name}{i}" for i in count(2))) if n not in taken)
 
 
 def parts_of_cta(spec: Spec) -> tuple[RoleTerms, ...]:

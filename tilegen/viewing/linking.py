@@ -1,6 +1,7 @@
 """Which lines of a kernel's CUDA text carry out which op, and where in them the addresses of its arrays stand.
 
-The text says so itself: a call ends in its op as a comment, the function that it calls has the rest.
+The text says so itself: a call ends in its op as a comment, or has it above where a line would be too long, and the
+function that it calls has the rest.
 """
 
 from __future__ import annotations
@@ -43,11 +44,10 @@ def link_op(source: Sequence[str], text: str, buffers: Mapping[str, Sequence[str
     ((0, 1, 2, 3, 4), [(2, 4, 9), (4, 6, 10)])
     """
     said = printable(text).split()  # a long comment has more spaces where it would have been wrapped
-    calls = [n for n, line in enumerate(source) if line.partition(_COMMENT)[2].split() == said]
-    begun = [_statement_start(source, n) for n in calls]
-    called = {name for first, n in zip(begun, calls, strict=True) for name in _called(source[first : n + 1])}
+    calls = [call for n in range(len(source)) if (call := _call_at(source, n, said))]
+    called = {name for call in calls for name in _called(source[call.start : call.stop])}
     bodies = [line for name in called for line in _function(source, name)]
-    lines = sorted({*bodies, *(line for first, n in zip(begun, calls, strict=True) for line in range(first, n + 1))})
+    lines = sorted({*bodies, *(line for call in calls for line in call)})
     spans = [
         span for line in lines for buffer, names in buffers.items() for name in names
         for span in _addresses(source, line, buffer, name)
@@ -58,7 +58,29 @@ def link_op(source: Sequence[str], text: str, buffers: Mapping[str, Sequence[str
         for line in lines for buffer in bare for name in buffers[buffer]
         for found in re.finditer(rf"(?<![\w.]){re.escape(name)}\b", source[line].split(_COMMENT)[0])
     ]  # fmt: skip
-    return OpCode(tuple(calls), tuple(lines), tuple(spans))
+    return OpCode(tuple(call[-1] for call in calls), tuple(lines), tuple(spans))
+
+
+def _call_at(source: Sequence[str], line: int, said: Sequence[str]) -> range:
+    """The lines of a call whose comment stands at the end of this line, or on lines of its own from here on."""
+    if not _is_comment(source[line]):
+        is_said = source[line].partition(_COMMENT)[2].split() == said
+        return range(_statement_start(source, line), line + 1) if is_said else range(0)
+    after = line
+    while after < len(source) and _is_comment(source[after]):
+        after += 1
+    words = " ".join(text.partition(_COMMENT)[2] for text in source[line:after]).split()
+    if words != said or (line and _is_comment(source[line - 1])) or after == len(source):
+        return range(0)
+    end, depth = after, _balance(source[after])
+    while depth > 0 and end + 1 < len(source):
+        end += 1
+        depth += _balance(source[end])
+    return range(line, end + 1)
+
+
+def _is_comment(line: str) -> bool:
+    return _COMMENT in line and not line.partition(_COMMENT)[0].strip()
 
 
 def _statement_start(source: Sequence[str], line: int) -> int:
