@@ -19,7 +19,6 @@ from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.layouts import Iter, tile_of
 from tilegen.ops.computing import Computed, ElementLoop
 from tilegen.ops.digits import join_number, split_number
-from tilegen.ops.holding import list_held
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.ops.scratch import PART_BYTES, Scratch
@@ -98,18 +97,6 @@ def _reach_of_lanes(digits: Sequence[tuple[int, int, bool]], stride: int, extent
         return 0
     is_torn = top > _WARP and any(other >= top and other % _WARP for other in others)
     return 0 if is_torn else reach
-
-
-def is_held_alike(context: Context, call: Call, owned: Ownership, result: Ownership, axis: int) -> bool:
-    """Does each thread that holds elements hold the results that they are of, and no other thread any result?"""
-    found = []
-    for ownership, lost in ((owned, axis), (result, -1)):
-        threads, at = list_held(context, ownership, call.scope, lost)
-        left = [d for d in range(len(at)) if d != lost]
-        places = [threads, *(at[d] for d in left)]
-        lengths = [context.launch.threads, *(ownership.operand.lengths[d] for d in left)]
-        found.append(np.unique(np.ravel_multi_index(places, lengths)))
-    return np.array_equal(found[0], found[1])
 
 
 # ---------------------------------------------------------------- steps

@@ -25,11 +25,11 @@ from tilegen.ops.folding import (
     FoldResult,
     Reduction,
     Split,
-    is_held_alike,
     pick_index,
     settle_index,
     split_threads,
 )
+from tilegen.ops.holding import is_held_alike
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand
 from tilegen.ops.ownership import Ownership, own
@@ -197,7 +197,7 @@ def _list_results(call: Call, context: Context, owned: Ownership, split: Split, 
     results = []
     for k, operand in enumerate(context.operand(call, name) for name in _WRITTEN if name in call.regions):
         apart = own(context, operand, [])
-        is_alike = is_held_alike(context, call, owned, apart, axis)
+        is_alike = is_held_alike(context, call.scope, owned, apart, axis)
         function, type_ = ("min", INDEX) if k else (_FUNCTIONS[call.fields.op], _tree(call).type)
         is_left = split.parts > 1 or not is_alike
         scratch = Scratch(context, call.scope, type_, count * split.parts) if is_left else None

@@ -262,7 +262,7 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
         values |= {name: gather(machine, call.regions[name], env) for name in form.updates}
         results, count = op.reference(call, values, here), len(env["instance"])
-        for name in (n for n in (*form.updates, *form.writes) if n in call.regions):
+        for name in call.fields_written:
             dst, result = call.regions[name], results[name]
             has_instances = bool(values) or result.size == count * prod(dst.lengths)
             full = (count, *dst.lengths)

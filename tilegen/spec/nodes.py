@@ -128,6 +128,7 @@ class Mapping:
 
 
 Node = Union[Scalar, Sequence, Mapping]  # noqa: UP007 - a runtime alias
+Fields = Union[Mapping, "dict[str, Node]"]  # noqa: UP007 - of an op, by name
 
 
 def to_plain(node: Node) -> Any:
@@ -191,6 +192,13 @@ def say_number(node: Node) -> str:
     if isinstance(node, Sequence) and len(node.items) == 1:
         return "write the number without brackets"
     return ""
+
+
+def find_node(fields: Fields, name: str) -> Node | None:
+    """What a text has for a field of an op, or for an entry of one: ``dst``, or ``dst.even`` of a mapping there."""
+    head, _, entry = name.partition(".")
+    node = fields.get(head)
+    return node[entry] if entry and isinstance(node, Mapping) and entry in node else node
 
 
 def list_words(node: Node) -> Iterator[str]:
