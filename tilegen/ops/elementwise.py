@@ -25,9 +25,9 @@ from tilegen.spec.shapes import ELSEWHERE, align_shapes, drop_ones, is_same_plac
 class ElementwiseFields(OpFields):
     dst: str | Several = Field(description="region written; or a name and a region for each result")
     expr: str | int | float = Field(
-        description="what each element is, 'NAME = value;' for each name of dst: numbers, names of buffers, of 'with' entries, of params and of the integers "
-        "of the place, index(d), + - * / // %, comparisons, and or not, where, min, max, abs, floor, sqrt, rsqrt, exp, "
-        "exp2, log, log2, tanh, erf, sigmoid, fma, inf"
+        description="what each element is, 'NAME = value;' for each name of dst: numbers, names of buffers, of 'with' "
+        "entries, of params and of the integers of the place, index(d), + - * / // %, comparisons, and or not, where, "
+        "min, max, abs, floor, sqrt, rsqrt, exp, exp2, log, log2, tanh, erf, sigmoid, fma, inf"
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
     edge: Literal["error", "clip"] = Field(

@@ -19,21 +19,18 @@ from tilegen.arithmetic import (
     Parameter,
     Whole,
     common_type,
-    count_written,
-    list_nodes,
     to_type,
     type_of_element,
 )
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
-from tilegen.dtypes import DTYPES, is_held, say_range
+from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
 from tilegen.near_words import suggest
 from tilegen.plan import Param
-from tilegen.spec.data import Expression, Region
+from tilegen.spec.data import Region
 from tilegen.spec.expressions import BINDING, Parser, Value
-from tilegen.spec.findings import Flaw, Passage, shorten
-from tilegen.spec.names import Names, check_name
-from tilegen.spec.words import Token, split_tokens
+from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.words import Token
 
 TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -128,7 +129,6 @@ class Mapping:
 
 
 Node = Union[Scalar, Sequence, Mapping]  # noqa: UP007 - a runtime alias
-Fields = Union[Mapping, "dict[str, Node]"]  # noqa: UP007 - of an op, by name
 
 
 def to_plain(node: Node) -> Any:
@@ -194,7 +194,7 @@ def say_number(node: Node) -> str:
     return ""
 
 
-def find_node(fields: Fields, name: str) -> Node | None:
+def find_node(fields: Mapping | Dict[str, Node], name: str) -> Node | None:
     """What a text has for a field of an op, or for an entry of one: ``dst``, or ``dst.even`` of a mapping there."""
     head, _, entry = name.partition(".")
     node = fields.get(head)
