@@ -185,7 +185,10 @@ BUILD_RULES = {
         "carries out together.",
     ),
     "TG407": Rule("registers indexed by a variable", "Registers have no addresses: unroll the loop."),
-    "TG408": Rule("two lanes write one byte in one step", "Which of them wins is not defined."),
+    "TG408": Rule(
+        "one byte is written twice in one step",
+        "Two lanes write it, or two results of one op: which of them is left there is not defined.",
+    ),
     "TG409": Rule("an index leaves int", "An address or index does not fit the type that it is computed in."),
     "TG410": Rule("a variable leaves its range", "A value contradicts what is known of its variable."),
     "TG411": Rule("the plan disagrees with the reference", "This is a bug of tilegen: please report the spec."),
