@@ -132,7 +132,8 @@ def _check_index(
         return ("'index' is where argmax and argmin lie", index, "remove it") if index in regions else None
     if index not in regions:
         write = f"index: {{{named}: i}}" if named else "index: i"
-        return f"{op} says where it lies in 'index'", at, f"add '{write}', or take 'op: {op[3:]}'"
+        other = f"{'op' if at == 'op' else named}: {op[3:]}"
+        return f"{op} says where it lies in 'index'", at, f"add '{write}', or take '{other}'"
     if fields.accumulate:
         return f"{op} takes in nothing that dst held: where would it lie?", "accumulate", "remove it"
     roots = {regions[name].buffer.root: name for name in list_fields(regions, ("dst",))}

@@ -27,11 +27,13 @@ def list_operands(form: OpForm, node: Mapping) -> Iterator[tuple[str, Node]]:
             yield name, value
 
 
-def check_names(form: OpForm, node: Mapping, taken: Dict[str, Collection[str]], findings: Findings) -> None:
-    """Reports names of results that mean something else (TG107, TG108). ``taken``: names, by what they are of."""
-    given = node.get(_DST)
+def check_names(form: OpForm, node: Mapping, taken: Dict[str, Collection[str]], findings: Findings) -> bool:
+    """Reports names of results that mean something else (TG107, TG108); true if none does. ``taken``: names, by what
+    they are of.
+    """
+    given, before = node.get(_DST), len(findings.found)
     if _DST not in form.several or not isinstance(given, Mapping):
-        return
+        return True
     for key, _ in given.entries:
         with findings.collect():
             check_name(key.passage, "result")
@@ -39,6 +41,7 @@ def check_names(form: OpForm, node: Mapping, taken: Dict[str, Collection[str]], 
                 if key.text in names:
                     message = f"'{key.text}' already names {kind}"
                     raise Flaw("TG108", message, key.mark, "give the result another name")
+    return len(findings.found) == before
 
 
 def names_of_results(form: OpForm, regions: Dict[str, Region]) -> tuple[str, ...]:

@@ -146,7 +146,8 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     is_sure = len(around.findings.found) == start  # else a region may pass its array for want of what was not read
     regions: dict[str, Region] = {}
-    check_names(form, node, {"a buffer": around.buffers.found, "a number": names.values}, around.findings)
+    taken = {"a buffer": around.buffers.found, "a number": names.values}
+    are_named = check_names(form, node, taken, around.findings)
     operands = dict(list_operands(form, node))
     for name, operand in operands.items():
         with around.findings.collect():
@@ -162,7 +163,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     clips = isinstance(edge, Scalar) and edge.text == "clip"
     needed = [name for name in form.operands if name not in form.optional and not list_fields(operands, (name,))]
     are_all_read = len(regions) == len(operands)
-    are_there = are_all_read and not needed
+    are_there = are_all_read and are_named and not needed
     expression = None
     has_names = not form.named or form.named in node or not is_misspelt(form.named, node, field_names(form.model))
     if form.expression and form.expression in node and are_there and has_names:
