@@ -6,15 +6,8 @@
 // R: row [B, S, 32, 128]
 //
 // 1. elementwise Q[by, bx, :, 0 : +D // 2] C[bx] Q[by, bx, :, D // 2 : +D // 2] N[bx] -> R[by, bx, :, 0 : +D
-//   // 2], scope cta
-//    variant: threads; 416 sectors, 64 instructions, 832 address operations
-//    partition: 4 of R's at once, 4 threads side by side; the cheapest of 8
-//    vector_width: elems = 4; the widest that any operand in memory allows
-//    elements_per_thread: 8; what this partition gives to one
-//
-// 2. elementwise Q[by, bx, :, D // 2 : +D // 2] C[bx] Q[by, bx, :, 0 : +D // 2] N[bx] -> R[by, bx, :, D // 2
-//   : +D // 2], scope cta
-//    variant: threads; 416 sectors, 64 instructions, 848 address operations
+//   // 2] R[by, bx, :, D // 2 : +D // 2], scope cta
+//    variant: threads; 544 sectors, 80 instructions, 1088 address operations
 //    partition: 4 of R's at once, 4 threads side by side; the cheapest of 8
 //    vector_width: elems = 4; the widest that any operand in memory allows
 //    elements_per_thread: 8; what this partition gives to one
@@ -30,10 +23,11 @@ __device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
     return y;
 }
 
-__device__ __forceinline__ void elementwise_Q_C_N_R(int tx, int bx, int by, int B, int S, bfloat16_t *R_dst,
-    const bfloat16_t *Q_a, const float *C_c, const bfloat16_t *Q_b, const float *N_s)
+__device__ __forceinline__ void elementwise_Q_C_N_R(int tx, int bx, int by, int B, int S, bfloat16_t *R_low,
+    bfloat16_t *R_high, const bfloat16_t *Q_a, const float *C_c, const bfloat16_t *Q_b, const float *N_s)
 {
     __align__(16) bfloat16_t R_own[8];
+    __align__(16) bfloat16_t R_own_[8];
     __align__(16) bfloat16_t Q_own[8];
     __align__(16) float C_own[4];
     __align__(16) bfloat16_t Q_own_[8];
@@ -59,51 +53,22 @@ __device__ __forceinline__ void elementwise_Q_C_N_R(int tx, int bx, int by, int 
         R_own[f] =
             float_to_bfloat16(fmaf(bfloat16_to_float(Q_own[f]), C_own[f & 3],
                 -(__fmul_rn(bfloat16_to_float(Q_own_[f]), N_own[f & 3]))));
+        R_own_[f] =
+            float_to_bfloat16(fmaf(bfloat16_to_float(Q_own_[f]), C_own[f & 3],
+                __fmul_rn(bfloat16_to_float(Q_own[f]), N_own[f & 3])));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
         if (by < B && bx < S) {
-            *(uint2 *)&R_dst[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+            *(uint2 *)&R_low[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
                 + (tx & 3) * 4] = *(const uint2 *)&R_own[f * 4];
         }
     }
-}
-
-__device__ __forceinline__ void elementwise_Q_C_N_R_2(int tx, int bx, int by, int B, int S, bfloat16_t *R_dst,
-    const bfloat16_t *Q_b, const float *C_c, const bfloat16_t *Q_a, const float *N_s)
-{
-    __align__(16) bfloat16_t R_own[8];
-    __align__(16) bfloat16_t Q_own[8];
-    __align__(16) float C_own[4];
-    __align__(16) bfloat16_t Q_own_[8];
-    __align__(16) float N_own[4];
-    #pragma unroll
-    for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&Q_own[f * 4] =
-            (by < B && bx < S)
-                ? *(const uint2 *)&Q_b[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
-                    + (tx & 3) * 4 + 64] : uint2{};
-    }
-    *(uint4 *)&C_own[0] = (bx < S) ? *(const uint4 *)&C_c[((tx >> 5) & 3) * 16 + (tx & 3) * 4] : uint4{};
-    #pragma unroll
-    for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&Q_own_[f * 4] =
-            (by < B && bx < S)
-                ? *(const uint2 *)&Q_a[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
-                    + (tx & 3) * 4] : uint2{};
-    }
-    *(uint4 *)&N_own[0] = (bx < S) ? *(const uint4 *)&N_s[((tx >> 5) & 3) * 16 + (tx & 3) * 4] : uint4{};
-    #pragma unroll
-    for (int f = 0; f < 8; ++f) {
-        R_own[f] =
-            float_to_bfloat16(fmaf(bfloat16_to_float(Q_own[f]), C_own[f & 3],
-                __fmul_rn(bfloat16_to_float(Q_own_[f]), N_own[f & 3])));
-    }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
         if (by < B && bx < S) {
-            *(uint2 *)&R_dst[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
-                + (tx & 3) * 4 + 64] = *(const uint2 *)&R_own[f * 4];
+            *(uint2 *)&R_high[(f * 16 + (tx >> 7) * 8 + ((tx >> 2) & 7)) * 128 + ((tx >> 5) & 3) * 16
+                + (tx & 3) * 4 + 64] = *(const uint2 *)&R_own_[f * 4];
         }
     }
 }
@@ -117,9 +82,6 @@ rotary(const bfloat16_t *__restrict__ Q, const float *__restrict__ C, const floa
     const int by = blockIdx.y;
 
     elementwise_Q_C_N_R(tx, bx, by, B, S, &R[(size_t)by * S * 4096 + (size_t)bx * 4096],
-        &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &C[(size_t)bx * 64],
-            &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &N[(size_t)bx * 64]);  // elementwise Q[by, bx, :, 0 : +D // 2] C[bx] Q[by, bx, :, D // 2 : +D // 2] N[bx] -> R[by, bx, :, 0 : +D //   2]
-    elementwise_Q_C_N_R_2(tx, bx, by, B, S, &R[(size_t)by * S * 4096 + (size_t)bx * 4096],
-        &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &C[(size_t)bx * 64],
-            &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &N[(size_t)bx * 64]);  // elementwise Q[by, bx, :, D // 2 : +D // 2] C[bx] Q[by, bx, :, 0 : +D // 2] N[bx] -> R[by, bx, :, D // 2 :   +D // 2]
+        &R[(size_t)by * S * 4096 + (size_t)bx * 4096], &Q[(size_t)by * S * 4096 + (size_t)bx * 4096],
+            &C[(size_t)bx * 64], &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &N[(size_t)bx * 64]);  // elementwise Q[by, bx, :, 0 : +D // 2] C[bx] Q[by, bx, :, D // 2 : +D // 2] N[bx] -> R[by, bx, :, 0 : +D //   2] R[by, bx, :, D // 2 : +D // 2]
 }
