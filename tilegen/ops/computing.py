@@ -40,7 +40,7 @@ class Computed:
 
 
 @dataclass(frozen=True)
-class Result:
+class Made:
     """An operand that is written, seen over the region, and the step that makes an element of it."""
 
     dst: Operand
@@ -87,7 +87,7 @@ def stretch_all(call: Call, context: Context, shape: tuple[int, ...], cache: str
 
 
 def plan_computed(
-    context: Context, call: Call, results: Sequence[Result], computed: Computed, name: str
+    context: Context, call: Call, results: Sequence[Made], computed: Computed, name: str
 ) -> Planned:  # fmt: skip
     """The function that computes every element of each result: the cheapest of the ways to share the work, and of the
     widths of access that all of it allows. Raises Refused where threads hold a result that have no part in it.

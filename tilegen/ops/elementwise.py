@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tilegen.arithmetic import Element, Node
 from tilegen.index import Index
-from tilegen.ops.computing import Computed, MakeStep, Result, plan_computed, refuse_dtype, stretch, stretch_all
+from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import Context
@@ -113,7 +113,7 @@ def _plan(call: Call, context: Context) -> Planned:
     assert expression is not None
     shape, cache = _shape_of(call), call.fields.cache
     results = [
-        Result(stretch(context.operand(call, name, cache), shape), compute_step(tree))
+        Made(stretch(context.operand(call, name, cache), shape), compute_step(tree))
         for name, tree in zip(call.fields_written, expression.trees, strict=True)
     ]
     computed = Computed(shape, stretch_all(call, context, shape, cache), expression.wholes)

@@ -128,9 +128,8 @@ class SlotName:
 
 @dataclass(frozen=True)
 class Expression:
-    """What an op computes: ``trees``, one for each field that it writes, over elements of ``operands``, by name and in
-    order, and over the integers ``wholes``, in which ``formulas.coordinate(d)`` stands for index(d).
-    """
+    """What an op computes: ``trees``, one a result, over elements of ``operands``, by name and in order, and over the
+    integers ``wholes``, in which ``formulas.coordinate(d)`` stands for index(d)."""
 
     trees: tuple[Node, ...]
     wholes: tuple[Index, ...]
@@ -209,9 +208,8 @@ class Call:
 
 @keep
 def _list_read(call: Call) -> tuple[str, ...]:
-    named = (*call.form.reads, *call.form.updates)
-    if call.form.takes_written(call.fields):
-        named = (*named, *call.form.writes)
+    form = call.form
+    named = (*form.reads, *form.updates, *(form.writes if form.takes_written(call.fields) else ()))
     computed = call.expression.operands if call.expression else ()
     return (*list_fields(call.regions, named), *map(operand_field, computed))
 
