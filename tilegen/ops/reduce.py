@@ -20,7 +20,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.near_words import suggest
 from tilegen.ops.computing import Computed, ElementLoop, stretch, stretch_all
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
-from tilegen.ops.flows import Flow, reduced, span_shapes
+from tilegen.ops.flows import Flow, broadcast, reduced, span_shapes
 from tilegen.ops.folding import (
     INDEX,
     FoldResult,
@@ -299,8 +299,12 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 
 
 def _list_flows(call: Call) -> tuple[Flow, ...]:
-    sources = [f for f in call.fields_read if f not in call.fields_written]
-    return reduced(call, sources, call.fields_written, call.fields.axis)
+    """The tile that is reduced, and that of the results: where several are delivered, it is best to the same owners."""
+    written = call.fields_written
+    sources = [f for f in call.fields_read if f not in written]
+    results = broadcast(call, written, call.regions[written[0]].shape) if len(written) > 1 else ()
+    alike = (replace(flow, delivered=written) for flow in results)
+    return (*reduced(call, sources, written, call.fields.axis), *alike)
 
 
 OP = Op(
