@@ -105,7 +105,7 @@ def run_both(pairs: list[tuple[Built, Built]], inputs: dict[str, Any]) -> None:
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_result_is_what_an_op_of_its_own_makes(seed: int) -> None:
-    pairs = [tuple(map(tilegen.build, draw_elementwise(3 * seed + k))) for k in range(3)]
+    pairs = [tuple(map(tilegen.build, draw_elementwise(2 * seed + k))) for k in range(2)]
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(2 * ROWS, COLUMNS)).astype(np.float32) * 40
     weights = rng.normal(size=COLUMNS).astype(numpy_dtype("float16"))
@@ -160,8 +160,8 @@ def draw_reduce(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_result_is_what_a_reduction_of_its_own_makes(seed: int) -> None:
-    for k in range(3):
-        pair = tuple(map(tilegen.build, draw_reduce(3 * seed + k)))
+    for k in range(2):
+        pair = tuple(map(tilegen.build, draw_reduce(2 * seed + k)))
         values = np.random.default_rng(seed).integers(-9, 9, pair[0].spec.buffer("X").shape).astype(np.int32)
         run_both([pair], {"X": values})  # type: ignore[list-item]
         meetings = [built.source.split("extern")[0].count("__syncthreads();") for built in pair]
