@@ -102,7 +102,7 @@ def run_both(pairs: list[tuple[Built, Built]], inputs: dict[str, Any]) -> None:
 
 
 @requires_gxx
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_result_is_what_an_op_of_its_own_makes(seed: int) -> None:
     pairs = [tuple(map(tilegen.build, draw_elementwise(2 * seed + k))) for k in range(2)]
@@ -157,7 +157,7 @@ def draw_reduce(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @requires_gxx
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_result_is_what_a_reduction_of_its_own_makes(seed: int) -> None:
     for k in range(2):
@@ -166,3 +166,36 @@ def test_every_result_is_what_a_reduction_of_its_own_makes(seed: int) -> None:
         run_both([pair], {"X": values})  # type: ignore[list-item]
         meetings = [built.source.split("extern")[0].count("__syncthreads();") for built in pair]
         assert meetings[0] <= meetings[1]
+
+
+# ---------------------------------------------------------------- what is refused
+def two_results(first: str, second: str, **more: Any) -> dict[str, Any]:
+    """Two results that are written to these, nine times."""
+    register = {"scope": "register", "dtype": "float32", "shape": [32]}
+    arrays = {
+        "X": {"scope": "global", "dtype": "float32", "shape": [32]},
+        "Y": {"scope": "global", "dtype": "float32", "shape": [80], "partial": True},
+        "a": {**register, "layout": "S[32:1@tx]"}, "b": {**register, "layout": "S[32:1@laneid] + R[2:1@warpid]"},
+        "s": {"scope": "shared", "dtype": "float32", "shape": [2, 32]},
+    }  # fmt: skip
+    said = {"dst": {"r": first, "q": second}, "expr": "r = x; q = x + 1.0", "with": {"x": "X"}, **more}
+    body = [{"elementwise": said}, {"sync": "cta"}]
+    return {"kernel": "two", "threads": 64, "buffers": arrays, "ops": [{"for": {"i": 9}, "do": body}]}
+
+
+@pytest.mark.parametrize(("first", "second", "code", "said"), [
+    ("Y[4*i : +32]", "Y[16 : +32]", "TG403", "two of its results may lie there"),  # in the third trip
+    ("Y[32 * (i // 8) : +32]", "Y[0 : +32]", "TG408", "each result has elements of its own"),  # by one thread
+    ("s[i % 2]", "s[i // 8]", "TG408", "each result has elements of its own"),
+    ("Y[i : +32]", "Y[i + 4 : +32]", "TG212", "overlap"),  # in every trip, as the text says
+    ("a", "b", "TG301", "are owned by different threads"),
+])  # fmt: skip
+def test_two_results_have_no_place_in_common(first: str, second: str, code: str, said: str) -> None:
+    with pytest.raises(tilegen.TilegenError) as caught:
+        tilegen.build(two_results(first, second))
+    (found,) = caught.value.diagnostics
+    assert found.code == code and said in f"{found.message} {found.hint}"
+
+
+def test_results_side_by_side_are_proved() -> None:
+    tilegen.build(two_results("Y[i : +32]", "Y[i + 32 : +32]"))
