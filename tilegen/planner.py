@@ -126,8 +126,9 @@ def _place_scratch(builders: Sequence[_Builder]) -> dict[tuple[str, str], int]:
     for builder in builders:
         for scope, memories in builder.scratch.items():
             bases[builder.part.name, scope] = top
-            size = max(int(m.span) * m.elem_bytes for m in memories)  # type: ignore[arg-type]
-            top += align_shared(size)
+            first = min(m.offset_bytes for m in memories)
+            end = max(m.offset_bytes + int(m.span) * m.elem_bytes for m in memories)  # type: ignore[arg-type]
+            top += align_shared(end - first)
     return bases
 
 

@@ -51,7 +51,7 @@ def is_stretched(flow: Flow, name: str) -> bool:
 def list_covering(call: Call, flow: Flow) -> list[str]:
     """The operands in memory that cover the tile, what is written before what is read."""
     fields = [f for f in flow.sides if call.regions[f].buffer.scope != "register"]
-    written = (*call.form.writes, *call.form.updates)
+    written = call.fields_written
     return sorted((f for f in fields if not is_stretched(flow, f)), key=lambda f: f not in written)
 
 

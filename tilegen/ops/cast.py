@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tilegen.dtypes import DTYPES
-from tilegen.ops.computing import Computed, plan_computed, refuse_dtype
+from tilegen.ops.computing import Computed, Made, plan_computed, refuse_dtype
 from tilegen.ops.flows import pair_up
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -70,7 +70,8 @@ def _plan_memory(call: Call, context: Context) -> Planned:
     src, dst = (context.operand(call, f, call.fields.cache) for f in ("src", "dst"))
     computed = Computed(dst.lengths, (src,))
     name = f"cast_{src.buffer.name}_{dst.buffer.name}"
-    return plan_computed(context, call, dst, computed, lambda to, srcs, wholes: Map(CAST, to, srcs), name)
+    made = Made(dst, lambda to, srcs, wholes: Map(CAST, to, srcs))
+    return plan_computed(context, call, [made], computed, name)
 
 
 OP = Op(

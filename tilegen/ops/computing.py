@@ -16,13 +16,14 @@ from tilegen.index import Index, Var, add, mul, substitute
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.edges import load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
-from tilegen.ops.holding import find_slot
+from tilegen.ops.holding import check_held_alike, find_slot
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
 from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, step_number, widest_of
-from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory, when
-from tilegen.spec.data import Call, operand_field
+from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, flat_memory, when
+from tilegen.spec.data import Call
+from tilegen.spec.form import operand_field
 from tilegen.spec.formulas import coordinate
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.shapes import align_shapes
@@ -37,6 +38,14 @@ class Computed:
     shape: tuple[int, ...]
     operands: tuple[Operand, ...]
     wholes: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True)
+class Made:
+    """An operand that is written, seen over the region, and the step that makes an element of it."""
+
+    dst: Operand
+    make: MakeStep
 
 
 @dataclass(frozen=True)
@@ -78,19 +87,25 @@ def stretch_all(call: Call, context: Context, shape: tuple[int, ...], cache: str
     return tuple(found)
 
 
-def plan_computed(context: Context, call: Call, dst: Operand, computed: Computed, make: MakeStep, name: str) -> Planned:
-    """The function that computes every element of dst: the cheapest of the ways to share the work, and of the widths
-    of access that all of it allows.
+def plan_computed(
+    context: Context, call: Call, results: Sequence[Made], computed: Computed, name: str
+) -> Planned:  # fmt: skip
+    """The function that computes every element of each result: the cheapest of the ways to share the work, and of the
+    widths of access that all of it allows. Raises Refused where threads hold a result that have no part in it.
     """
-    operands = (dst, *computed.operands)
+    operands = (*(result.dst for result in results), *computed.operands)
     others = [o for o in operands if o.memory.space != "register"]
 
     def prepare(share: Share) -> PreparedShare:
         owned = own(context, share.owner, others)
+        for result in results:
+            if result.dst.memory.space == "register" and result.dst != share.owner:
+                check_held_alike(context, call.scope, owned, own(context, result.dst, []))
+        makes = [result.make for result in results]
         return PreparedShare(
             share,
             owned,
-            lambda cap: _compute_all(ElementLoop(context, call, owned, operands, cap), computed, make, name),
+            lambda cap: _compute_all(ElementLoop(context, call, owned, operands, cap), computed, makes, name),
         )
 
     shares = list_shares(context, call, operands, computed.shape)
@@ -117,6 +132,7 @@ class ElementLoop:
         sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if o.memory.space != "register")}
         self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
         self.held: dict[int, Memory] = {}
+        self.taken = {m.name for m in self.formals.formals}
         for k, loaded in self.loaded.items():
             formal = self.formals.formals[self.distinct.index(loaded.operand)]
             self.held[k] = self.new_registers(f"{formal.name.lower()}_vals", formal.dtype, loaded.count)
@@ -137,8 +153,9 @@ class ElementLoop:
 
     def new_registers(self, name: str, dtype: str, count: int) -> Memory:
         """Registers of a thread, under a name that nothing else has in the function."""
-        taken = {m.name for m in (*self.held.values(), *self.formals.formals)} | self.context.taken
-        return flat_memory(fresh_name(name, taken), dtype, count, "register")
+        name = fresh_name(name, self.taken | self.context.taken)
+        self.taken.add(name)
+        return flat_memory(name, dtype, count, "register")
 
     def access(self, k: int, is_load: bool) -> tuple[Step, ...]:
         """All accesses of operand ``k``, which lies in memory, in order."""
@@ -194,16 +211,36 @@ class ElementLoop:
         return tuple(substitute(x, coordinates_of(computed.shape, at)) for x in computed.wholes)
 
 
-def _compute_all(loop: ElementLoop, computed: Computed, make: MakeStep, name: str) -> Block:
-    """The function that sets every element of operand 0."""
-    sources = range(1, len(loop.operands))
-    body = loop.loads(sources)
-    body += loop.repeat((make(loop.see(0), tuple(map(loop.see, sources)), loop.wholes(computed)),))
-    if 0 in loop.loaded:
-        inside = loop.owned.guard((*body, *loop.access(0, is_load=False)), stores=True)
+def _compute_all(loop: ElementLoop, computed: Computed, makes: Sequence[MakeStep], name: str) -> Block:
+    """The function that sets every element of the first operands, one for each of ``makes``.
+
+    All results of an element are made of what its sources held before: one that comes after another, and reads where
+    that is written, has it still.
+    """
+    results, sources = range(len(makes)), range(len(makes), len(loop.operands))
+    read = tuple(map(loop.see, sources))
+    body, late = list[Step](), list[Step]()
+    new = list[Memory]()
+    for k, make in enumerate(makes):
+        dst = loop.see(k)
+        if k < results[-1] and _is_read(loop, k, sources):
+            new.append(loop.new_registers(f"{loop.operands[k].buffer.name}_new", dst.memory.dtype, 1))
+            late.append(Move(dst, new[-1][0]))
+            dst = new[-1][0]
+        body.append(make(dst, read, loop.wholes(computed)))
+    inside = (*loop.loads(sources), *loop.repeat((*body, *late)))
+    stores = tuple(step for k in results if k in loop.loaded for step in loop.access(k, is_load=False))
+    if all(k in loop.loaded for k in results):
+        inside = loop.owned.guard((*inside, *stores), stores=True)
     else:
-        inside = loop.owned.guard(body)
-    return loop.formals.block(name, inside, loop.context.op, loop.registers)
+        inside = loop.owned.guard((*inside, *loop.owned.leave_to_first(stores)))
+    return loop.formals.block(name, inside, loop.context.op, (*loop.registers, *new))
+
+
+def _is_read(loop: ElementLoop, k: int, sources: Sequence[int]) -> bool:
+    """Is what operand ``k`` is written to, registers of the spec, among the sources?"""
+    root = loop.operands[k].buffer.root
+    return k not in loop.loaded and any(loop.operands[n].buffer.root == root for n in sources)
 
 
 def coordinates_of(shape: Sequence[int], at: Sequence[Index]) -> Mapping[str, Index]:

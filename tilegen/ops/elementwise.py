@@ -10,24 +10,24 @@ from pydantic import Field
 
 from tilegen.arithmetic import Element, Node
 from tilegen.index import Index
-from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
+from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import Context
-from tilegen.ops.pins import MostWidth, Pad, SharePin
+from tilegen.ops.pins import MostWidth, Pad, Several, SharePin
 from tilegen.plan import Compute, Ref, Step
-from tilegen.spec.data import Call, Expression, Region, operand_field
-from tilegen.spec.form import OpFields
+from tilegen.spec.data import Call, Expression, Region
+from tilegen.spec.form import OpFields, list_fields, name_of_result, operand_field
 from tilegen.spec.formulas import coordinate
-from tilegen.spec.shapes import ELSEWHERE, align_shapes, is_same_place
+from tilegen.spec.shapes import ELSEWHERE, align_shapes, drop_ones, is_same_place
 
 
 class ElementwiseFields(OpFields):
-    dst: str = Field(description="region written")
+    dst: str | Several = Field(description="region written; or a name and a region for each result")
     expr: str | int | float = Field(
-        description="what each element is: numbers, names of buffers, of 'with' entries, of params and of the integers "
-        "of the place, index(d), + - * / // %, comparisons, and or not, where, min, max, abs, floor, sqrt, rsqrt, exp, "
-        "exp2, log, log2, tanh, erf, sigmoid, fma, inf"
+        description="what each element is, 'NAME = value;' for each name of dst: numbers, names of buffers, of 'with' "
+        "entries, of params and of the integers of the place, index(d), + - * / // %, comparisons, and or not, where, "
+        "min, max, abs, floor, sqrt, rsqrt, exp, exp2, log, log2, tanh, erf, sigmoid, fma, inf"
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
     edge: Literal["error", "clip"] = Field(
@@ -54,18 +54,33 @@ def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], plac
 def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> tuple[str, str, str] | None:
     if expression is None:
         return None
-    read = list(expression.operands.values())
-    if isinstance(expression.tree, Element) and is_same_place(read[0], regions["dst"]):
-        return f"this elementwise writes '{regions['dst'].text}' onto itself, which changes nothing", "expr", ELSEWHERE
-    return check_broadcast(regions["dst"].shape, expression.operands, "expr")
+    read, written = list(expression.operands.values()), list_fields(regions, ("dst",))
+    shape = regions[written[0]].shape
+    for name, tree in zip(written, expression.trees, strict=True):
+        dst = regions[name]
+        if isinstance(tree, Element) and is_same_place(read[tree.number], dst):
+            return f"this elementwise writes '{dst.text}' onto itself, which changes nothing", "expr", ELSEWHERE
+        if drop_ones(dst.shape) != drop_ones(shape):
+            message = f"results have one shape, and '{name_of_result(name)}' has {list(dst.shape)}"
+            message += f" where '{name_of_result(written[0])}' has {list(shape)}"
+            return message, name, "extents of 1 do not count; another shape is an op of its own"
+    return check_broadcast(shape, expression.operands, "expr")
+
+
+def _shape_of(call: Call) -> tuple[int, ...]:
+    """The shape of the first result, in which index(d) counts; others may have other extents of 1."""
+    return call.written[0].shape
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
-    """The tree over the elements at each place."""
-    dst = call.regions["dst"]
+    """The tree of each result over the elements at each place."""
     assert call.expression is not None
-    computed = evaluate_call(call, call.expression.tree, values, here, dst.shape, dst.buffer.dtype)
-    return {"dst": np.broadcast_to(computed, (*computed.shape[:1], *dst.shape))}
+    found = {}
+    for name, tree in zip(call.fields_written, call.expression.trees, strict=True):
+        dst = call.regions[name]
+        computed = evaluate_call(call, tree, values, here, _shape_of(call), dst.buffer.dtype)
+        found[name] = computed.reshape(*computed.shape[:1], *dst.shape)
+    return found
 
 
 def evaluate_call(
@@ -89,18 +104,20 @@ def evaluate_call(
 
 
 def _refuse(call: Call, context: Context) -> str | None:
-    dtypes = (call.regions[name].buffer.dtype for name in ("dst", *call.fields_read))
+    dtypes = (region.buffer.dtype for region in (*call.written, *call.read))
     return next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
 
 
 def _plan(call: Call, context: Context) -> Planned:
     expression = call.expression
     assert expression is not None
-    dst = context.operand(call, "dst", call.fields.cache)
-    shape = dst.region.shape
-    operands = stretch_all(call, context, shape, call.fields.cache)
-    computed = Computed(shape, operands, expression.wholes)
-    return plan_computed(context, call, stretch(dst, shape), computed, compute_step(expression.tree), name_of(call))
+    shape, cache = _shape_of(call), call.fields.cache
+    results = [
+        Made(stretch(context.operand(call, name, cache), shape), compute_step(tree))
+        for name, tree in zip(call.fields_written, expression.trees, strict=True)
+    ]
+    computed = Computed(shape, stretch_all(call, context, shape, cache), expression.wholes)
+    return plan_computed(context, call, results, computed, name_of(call))
 
 
 def compute_step(tree: Node) -> MakeStep:
@@ -114,14 +131,16 @@ def compute_step(tree: Node) -> MakeStep:
 
 def name_of(call: Call) -> str:
     """The name of an op's function: what it computes from what."""
-    names = [r.buffer.name for r in call.read if r.buffer.name != call.regions["dst"].buffer.name]
-    return "_".join([call.op, *dict.fromkeys(names), call.regions["dst"].buffer.name])
+    written = dict.fromkeys(r.buffer.name for r in call.written)
+    read = dict.fromkeys(r.buffer.name for r in call.read if r.buffer.name not in written)
+    return "_".join([call.op, *read, *written])
 
 
 OP = Op(
-    "elementwise", ElementwiseFields, writes=("dst",), edge="edge", pad="pad", expression="expr", named="with",
+    "elementwise", ElementwiseFields, writes=("dst",), several=("dst",), edge="edge", pad="pad", expression="expr",
+    named="with", extents=lambda fields, regions, operands: regions[list_fields(regions, ("dst",))[0]].shape,
     check=_check, reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
-    flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read), call.regions["dst"].shape),
+    flows=lambda call, threads: broadcast(call, (*call.fields_written, *call.fields_read), _shape_of(call)),
     check_dtypes=refuse_uncomputed,
 )  # fmt: skip

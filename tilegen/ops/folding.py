@@ -7,7 +7,7 @@ memory of the op's own. So every thread that holds a result holds the same bits,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -19,7 +19,6 @@ from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.layouts import Iter, tile_of
 from tilegen.ops.computing import Computed, ElementLoop
 from tilegen.ops.digits import join_number, split_number
-from tilegen.ops.holding import list_held
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.ops.scratch import PART_BYTES, Scratch
@@ -100,18 +99,6 @@ def _reach_of_lanes(digits: Sequence[tuple[int, int, bool]], stride: int, extent
     return 0 if is_torn else reach
 
 
-def is_held_alike(context: Context, call: Call, owned: Ownership, result: Ownership, axis: int) -> bool:
-    """Does each thread that holds elements hold the results that they are of, and no other thread any result?"""
-    found = []
-    for ownership, lost in ((owned, axis), (result, -1)):
-        threads, at = list_held(context, ownership, call.scope, lost)
-        left = [d for d in range(len(at)) if d != lost]
-        places = [threads, *(at[d] for d in left)]
-        lengths = [context.launch.threads, *(ownership.operand.lengths[d] for d in left)]
-        found.append(np.unique(np.ravel_multi_index(places, lengths)))
-    return np.array_equal(found[0], found[1])
-
-
 # ---------------------------------------------------------------- steps
 def pick_index(element: Node, best: Node, at: Node, extent: int) -> Node:
     """The index of an element that is the best, and ``extent`` of any other: the least of all is the first best."""
@@ -128,16 +115,19 @@ def settle_index(found: Node, extent: int) -> Node:
 class FoldResult:
     """What a reduction makes by a function of numbers of ``type``, for the operand of the loop that is written.
 
-    ``is_index``: not of the elements, but of where those lie that equal the result before. ``apart``: the ownership of
-    what is written, where others hold results than the threads that hold their elements. ``scratch``: of the parts.
+    ``value``: what is reduced. ``best``: the number of the result of which this one is the index: not of the elements,
+    but of where those lie that equal it; None for others. ``apart``: the ownership of what is written, where others
+    hold results than the threads that hold their elements. ``scratch``: of the parts. ``name``: of one of several.
     """
 
     function: str
     type: str
     operand: int
-    is_index: bool
+    value: Node
+    best: int | None
     apart: Ownership | None
     scratch: Scratch | None
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -149,9 +139,8 @@ class Reduction:
     loop: ElementLoop
     split: Split
     axis: int  # among the dimensions longer than 1; -1 where there is nothing to reduce
-    tree: Node
     computed: Computed
-    results: tuple[FoldResult, ...]
+    results: tuple[FoldResult, ...]  # an index after that of which it is
 
     @property
     def extent(self) -> int:
@@ -191,47 +180,62 @@ class Reduction:
 
     def block(self, name: str) -> Block:
         loop, registers, steps = self.loop, list(self.loop.registers), list[Step]()
-        loads, found = loop.loads(self.sources), list[Memory]()
-        for k, result in enumerate(self.results):
-            around = (loads, None) if k == 0 else ((), found[-1])
-            found.append(self._fold(result, (*around, k < len(self.results) - 1), registers, steps))
-        for result, acc in zip(self.results, found, strict=True):  # dst may be among what was read
+        found: dict[int, Memory] = {}
+        for wave in self._list_waves():
+            loads = () if found else loop.loads(self.sources)
+            found |= self._fold(wave, loads, found, registers, steps)
+        for k, result in enumerate(self.results):  # dst may be among what was read
             if result.apart is None:
-                steps += loop.owned.guard(self._finish_each(result, acc))
+                steps += loop.owned.guard(self._finish_each(result, found[k]))
         return loop.formals.block(name, tuple(steps), self.context.op, tuple(registers))
 
-    def _fold(
-        self, result: FoldResult, around: tuple[tuple[Step, ...], Memory | None, bool], registers: list[Memory],
-        steps: list[Step],
-    ) -> Memory:  # fmt: skip
-        """The registers of one result, whose steps and registers are added.
+    def _list_waves(self) -> list[list[int]]:
+        """The numbers of results that are made side by side: all but indices, and then these."""
+        numbers = range(len(self.results))
+        waves = ([k for k in numbers if (self.results[k].best is not None) == is_index] for is_index in (False, True))
+        return [wave for wave in waves if wave]
 
-        ``around``: what is loaded before, the result before, and whether one comes after that asks for this one.
+    def _fold(
+        self, wave: Sequence[int], loads: tuple[Step, ...], before: Mapping[int, Memory], registers: list[Memory],
+        steps: list[Step],
+    ) -> dict[int, Memory]:  # fmt: skip
+        """The registers of results that are made side by side, whose steps and registers are added.
+
+        ``loads``: what is loaded before; ``before``: the registers of other results. All of a thread's elements are
+        gone through once, and threads meet once for all results.
         """
         loop, owned = self.loop, self.loop.owned
-        loads, best, is_asked = around
 
-        def new(what: str, count: int) -> Memory:
-            registers.append(loop.new_registers(f"index_{what}" if result.is_index else what, result.type, count))
+        def new(what: str, k: int, count: int) -> Memory:
+            result = self.results[k]
+            words = ("index" if result.best is not None else "", result.name, what)
+            registers.append(loop.new_registers("_".join(filter(None, words)), result.type, count))
             return registers[-1]
 
-        acc = new("acc", self.count)
-        steps.append(Map(FILL, acc[0], (), self.count, _identity(result.function, result.type)))
-        steps += owned.guard((*loads, *loop.repeat((self._take_own(result, acc, best),))))
+        made = {k: new("acc", k, self.count) for k in wave}
+        for k, acc in made.items():
+            steps.append(Map(FILL, acc[0], (), self.count, _identity(self.results[k].function, acc.dtype)))
+        own = tuple(self._take_own(self.results[k], acc, before) for k, acc in made.items())
+        steps += owned.guard((*loads, *loop.repeat(own)))
         if self.split.lanes:
-            other = new("other", 1)
-            steps += self._each(lambda k: [
-                step for lanes in self.split.lanes
-                for step in (Shuffle(other[0], acc[k], lanes), _take(result, acc[k], other[0]))
+            others = {k: new("other", k, 1) for k in wave}
+            steps += self._each(lambda n: [
+                step for lanes in self.split.lanes for k, acc in made.items()
+                for step in (Shuffle(others[k][0], acc[n], lanes), _take(self.results[k], acc[n], others[k][0]))
             ])  # fmt: skip
-        if result.scratch is not None:
-            parts = new("parts", self._part_width(result) if self._is_long else self.split.parts)
-            steps += self._leave(result, acc)
-            if result.apart is not None:
-                steps += result.apart.guard(self._deliver(result, new("total", 1), parts))
-            if result.apart is None or is_asked:
-                steps += owned.guard(self._each_held(lambda k: self._take_parts(result, acc[k], self._place(k), parts)))
-        return acc
+        left = {k: acc for k, acc in made.items() if self.results[k].scratch is not None}
+        if left:
+            parts = {k: new("parts", k, self._part_width(k) if self._is_long else self.split.parts) for k in left}
+            steps += self._leave(left)
+            for k in left:
+                apart = self.results[k].apart
+                if apart is not None:
+                    steps += apart.guard(self._deliver(k, new("total", k, 1), parts[k]))
+            taken = [k for k in left if self.results[k].apart is None or any(r.best == k for r in self.results)]
+            steps += owned.guard(self._each_held(lambda n: [
+                step for k in taken for step in self._take_parts(k, left[k][n], self._place(n), parts[k])
+            ])) if taken else ()  # fmt: skip
+        return made
 
     def _each(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
         """``body`` for each result of the thread."""
@@ -250,11 +254,12 @@ class Reduction:
 
         return self._each(guard)
 
-    def _take_own(self, result: FoldResult, acc: Memory, best: Memory | None) -> Step:
+    def _take_own(self, result: FoldResult, acc: Memory, before: Mapping[int, Memory]) -> Step:
         """The element that the loop is at, taken into its result."""
         loop, at = self.loop, self.result_of(self.loop.number)
-        held, value, computed = list(map(loop.see, self.sources)), self.tree, self.computed
-        if best is not None:
+        held, value, computed = list(map(loop.see, self.sources)), result.value, self.computed
+        if result.best is not None:
+            best = before[result.best]
             d, wholes = self.call.fields.axis, computed.wholes
             along = Whole(len(wholes), INDEX) if self.extent > 1 else Literal(0, INDEX)
             value = pick_index(value, Element(len(held), best.dtype), along, self.extent)
@@ -264,13 +269,12 @@ class Reduction:
         both = Apply(result.function, (Element(len(held), acc.dtype), value), result.type)
         return Compute(acc[at], both, (*held, acc[at]), loop.wholes(computed))
 
-    def _leave(self, result: FoldResult, acc: Memory) -> Iterator[Step]:
-        """The first lane of those that exchanged leaves what they have, and all meet."""
-        assert result.scratch is not None
+    def _leave(self, left: Mapping[int, Memory]) -> Iterator[Step]:
+        """The first lane of those that exchanged leaves what they have of each result, and all meet."""
 
-        def leave(k: Index) -> list[Step]:
-            place = add(mul(self._place(k), self.split.parts), self.split.inside)
-            return [Move(result.scratch[place], acc[k])]  # type: ignore[index]
+        def leave(n: Index) -> list[Step]:
+            place = add(mul(self._place(n), self.split.parts), self.split.inside)
+            return [Move(self.results[k].scratch[place], acc[n]) for k, acc in left.items()]  # type: ignore[index]
 
         yield Sync(self.call.scope)
         yield from self.loop.owned.guard(when(self.split.lowest, *self._each_held(leave)), stores=True)
@@ -281,18 +285,19 @@ class Reduction:
         """Has a result more parts than a thread takes into registers at once?"""
         return self.split.parts > _WARP
 
-    def _part_width(self, result: FoldResult) -> int:
-        return gcd(self.split.parts, PART_BYTES // DTYPES[result.type].bytes)
+    def _part_width(self, k: int) -> int:
+        return gcd(self.split.parts, PART_BYTES // DTYPES[self.results[k].type].bytes)
 
-    def _take_parts(self, result: FoldResult, into: Ref, place: Index, parts: Memory) -> list[Step]:
-        """What was left of the result number ``place``, taken in the order of its parts."""
+    def _take_parts(self, k: int, into: Ref, place: Index, parts: Memory) -> list[Step]:
+        """What was left of the result of kind ``k`` and number ``place``, taken in the order of its parts."""
+        result = self.results[k]
         assert result.scratch is not None
-        count, width = self.split.parts, self._part_width(result)
+        count, width = self.split.parts, self._part_width(k)
         chunk = Var(self.context.fresh("w"), count // width)
         at = mul(chunk, width) if count > width else 0
         load: Step = Move(parts[0 if self._is_long else at], result.scratch[add(mul(place, count), at)], width)
         if self._is_long:
-            taken = (_take(result, into, parts[k]) for k in range(width))
+            taken = (_take(result, into, parts[n]) for n in range(width))
             fill = Map(FILL, into, (), 1, _identity(result.function, result.type))
             return [fill, Repeat(chunk, count // width, (load, *taken))]
         loads = (Repeat(chunk, count // width, (load,), True),) if count > width else (load,)
@@ -301,18 +306,18 @@ class Reduction:
         others = (Repeat(number, count - 1, (rest,), True),) if count > 2 else (rest,) if count > 1 else ()
         return [*loads, Move(into, parts[0]), *others]
 
-    def _deliver(self, result: FoldResult, total: Memory, parts: Memory) -> tuple[Step, ...]:
+    def _deliver(self, k: int, total: Memory, parts: Memory) -> tuple[Step, ...]:
         """Each owner of results takes those that it holds."""
-        apart = result.apart
+        result, apart = self.results[k], self.results[k].apart
         assert apart is not None
-        k = Var(apart.step, apart.count) if apart.count > 1 else 0
-        at, slot = apart.element(k)
+        n = Var(apart.step, apart.count) if apart.count > 1 else 0
+        at, slot = apart.element(n)
         own = apart.operand
-        side = next(n for n, o in enumerate(self.loop.distinct) if o.memory == own.memory)
-        taken = self._take_parts(result, total[0], join_number(at, own.lengths), parts)
+        side = next(side for side, o in enumerate(self.loop.distinct) if o.memory == own.memory)
+        taken = self._take_parts(k, total[0], join_number(at, own.lengths), parts)
         finish = self._finish(result, total[0], self.loop.formals.see(side, own.memory[slot]))
         body = when(apart.holds(at), *taken, finish)
-        return (Repeat(k, apart.count, body, True),) if isinstance(k, Var) else body
+        return (Repeat(n, apart.count, body, True),) if isinstance(n, Var) else body
 
     def _place(self, k: Index) -> Index:
         """The number of a result among all of the instance."""
@@ -328,7 +333,7 @@ class Reduction:
 
     def _finish(self, result: FoldResult, value: Ref, dst: Ref) -> Step:
         own = Element(0, value.memory.dtype)
-        if result.is_index:
+        if result.best is not None:
             return Compute(dst, settle_index(own, self.extent), (value,))
         if self.call.fields.accumulate:
             dtype = value.memory.dtype

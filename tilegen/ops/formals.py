@@ -91,9 +91,17 @@ def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
 
 
 def _formal_names(operands: Sequence[Operand]) -> list[str]:
-    """The operands' names, told apart by their fields where one buffer is read and written."""
+    """The operands' names, told apart by their fields, or names there, where one buffer is read and written."""
     names = [o.buffer.name for o in operands]
-    return names if len(set(names)) == len(names) else [f"{o.buffer.name}_{o.op_field}" for o in operands]
+    if len(set(names)) == len(names):
+        return names
+    found = list[str]()
+    for o in operands:
+        name = f"{o.buffer.name}_{o.op_field.rpartition('.')[2]}"
+        while name in found:
+            name += "_"
+        found.append(name)
+    return found
 
 
 def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:

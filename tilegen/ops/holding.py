@@ -95,6 +95,27 @@ def list_held(context: Context, owned: Ownership, scope: str, lost: int = -1) ->
     return np.broadcast_to(tx, shape)[is_held], coordinates
 
 
+def is_held_alike(context: Context, scope: str, owned: Ownership, result: Ownership, axis: int = -1) -> bool:
+    """Does each thread that holds elements hold the results that they are of, and no other thread any result?
+
+    ``axis``: the dimension that is reduced to a result, -1 where each element has its own.
+    """
+    found = []
+    for ownership, lost in ((owned, axis), (result, -1)):
+        threads, at = list_held(context, ownership, scope, lost)
+        left = [d for d in range(len(at)) if d != lost]
+        places = [threads, *(at[d] for d in left)]
+        lengths = [context.launch.threads, *(ownership.operand.lengths[d] for d in left)]
+        found.append(np.unique(np.ravel_multi_index(places, lengths)))
+    return np.array_equal(found[0], found[1])
+
+
+def check_held_alike(context: Context, scope: str, owned: Ownership, result: Ownership) -> None:
+    """Raises Refused where other threads hold a result than those that make it."""
+    if not is_held_alike(context, scope, owned, result):
+        raise Refused(_say_apart(owned, result.operand))
+
+
 def _say_apart(owned: Ownership, other: Operand) -> str:
     layouts = f"{other.buffer.layout} against {owned.operand.buffer.layout}"
     return f"{other.region.text} and {owned.operand.region.text} are owned by different threads ({layouts})"

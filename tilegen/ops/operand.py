@@ -103,11 +103,13 @@ class Context:
         """``name``, or with a number behind it where the spec has something of that name."""
         return fresh_name(name, self.taken)
 
-    def scratch(self, dtype: str, elems: int, scope: str) -> Memory:
-        """Shared memory of an op's own, behind all shared buffers; all ops of one scope have it in the same place."""
+    def scratch(self, dtype: str, elems: int, scope: str, first: int = 0) -> Memory:
+        """Shared memory of an op's own, behind all shared buffers; all ops of one scope have it in the same place, from
+        byte ``first`` on.
+        """
         shared = (m for m in self.memories.values() if m.space == "shared")
         top = max((m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in shared), default=0)
-        base = self.scratch_bases.get(scope, 0)
+        base = self.scratch_bases.get(scope, 0) + first
         name = self.fresh(f"scratch_{dtype}_{elems}" + (f"_from_{base}" if base else ""))
         return flat_memory(name, dtype, elems, "shared", offset_bytes=align_shared(top) + base)
 

@@ -49,6 +49,10 @@ class Ownership:
         """``body``, run by the threads that own elements (by those with copy 0, if it stores)."""
         return when(self.enter, *self.numbers, *when(self.first if stores else self.held, *body))
 
+    def leave_to_first(self, stores: tuple[Step, ...]) -> tuple[Step, ...]:
+        """``stores`` among what threads that own elements run: only those with copy 0 do it."""
+        return when(True if self.first == self.held else self.first, *stores) if stores else ()
+
     @property
     def extents(self) -> tuple[int, ...]:
         """Of the walked digits."""

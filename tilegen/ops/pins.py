@@ -45,6 +45,10 @@ SharePin = Annotated[
 ]
 
 
+# Regions by the names of results.
+Several = Annotated[dict[str, str], Field(min_length=1)]
+
+
 # A number of the text, and what an op's reads give past the edge of an array.
 Constant = Annotated[int | float | bool, BeforeValidator(read_word)]
 CONSTANT_SCHEMA: dict[str, Any] = {"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": [*WORDS]}]}

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
@@ -17,46 +17,54 @@ from tilegen.arithmetic import Apply, Element, Node, Whole, common_type, to_type
 from tilegen.arithmetic import Literal as Number
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
+from tilegen.near_words import suggest
 from tilegen.ops.computing import Computed, ElementLoop, stretch, stretch_all
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
-from tilegen.ops.flows import Flow, reduced, span_shapes
+from tilegen.ops.flows import Flow, broadcast, reduced, span_shapes
 from tilegen.ops.folding import (
     INDEX,
     FoldResult,
     Reduction,
     Split,
-    is_held_alike,
     pick_index,
     settle_index,
     split_threads,
 )
+from tilegen.ops.holding import is_held_alike
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand
 from tilegen.ops.ownership import Ownership, own
-from tilegen.ops.pins import MostWidth, Pad, SharePin
+from tilegen.ops.pins import MostWidth, Pad, Several, SharePin
 from tilegen.ops.scratch import Scratch
 from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
 from tilegen.plan import Block
 from tilegen.spec.data import Call, Expression, Region
-from tilegen.spec.form import OpFields
+from tilegen.spec.form import OpFields, list_fields, name_of_result, result_field
 from tilegen.spec.shapes import drop_ones
 
 _FUNCTIONS = {"sum": "+", "prod": "*", "max": "max", "min": "min", "argmax": "max", "argmin": "min"}
 _PLACED = ("argmax", "argmin")
 _WRITTEN = ("dst", "index")
+_Word = Literal["sum", "max", "min", "prod", "argmax", "argmin"]
 
 
 class ReduceFields(OpFields):
     src: str | None = Field(default=None, description="region read, in any memory")
     expr: str | None = Field(default=None, description="in place of src: what is reduced, as of elementwise")
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
-    dst: str = Field(description="register region written: of the source's shape, with an extent of 1 along axis")
-    axis: int = Field(ge=0, description="the dimension that is reduced")
-    op: Literal["sum", "max", "min", "prod", "argmax", "argmin"] = Field(
-        description="what is made of its elements; argmax and argmin: the extreme, and in 'index' where it lies"
+    dst: str | Several = Field(
+        description="register region written: of the source's shape, with an extent of 1 along axis; or a name and a "
+        "region for each result"
     )
-    index: str | None = Field(
-        default=None, description="of argmax and argmin: register region of integers like dst, the first of equals"
+    axis: int = Field(ge=0, description="the dimension that is reduced")
+    op: _Word | dict[str, _Word] = Field(
+        description="what is made of its elements, for all or for each name of dst; argmax and argmin: the extreme, "
+        "and in 'index' where it lies"
+    )
+    index: str | Several | None = Field(
+        default=None,
+        description="of argmax and argmin: register region of integers like dst, the first of equals; or one for each "
+        "name of dst that says so",
     )
     accumulate: bool = Field(default=False, description="true: what dst holds is taken in, last")
     edge: Literal["error", "clip"] = Field(default="error", description="clip: reads past an edge of an array give 0")
@@ -88,88 +96,153 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     if fields.axis >= len(shape):
         return f"'axis' is {fields.axis}, and the shape is {list(shape)}", "axis", f"0 to {len(shape) - 1}"
     wanted = tuple(1 if d == fields.axis else n for d, n in enumerate(shape))
-    for name in (name for name in _WRITTEN if name in regions):
+    for name in list_fields(regions, _WRITTEN):
         own = regions[name].shape
         if drop_ones(own) != drop_ones(wanted) or len(own) > len(wanted):
             message = f"'{name}' has the shape {list(own)}, and {list(wanted)} is left"
             return message, name, "keep the axis as an extent of 1"
-    return _check_index(fields, regions, shape[fields.axis])
+    return _check_ops(fields, regions, shape[fields.axis])
 
 
-def _check_index(fields: Any, regions: Mapping[str, Region], extent: int) -> tuple[str, str, str] | None:
+def _check_ops(fields: Any, regions: Mapping[str, Region], extent: int) -> tuple[str, str, str] | None:
+    """What is wrong with the names that say what each result is, and where it lies."""
+    results = list_fields(regions, ("dst",))
+    names = list(map(name_of_result, results))
+    for key, said in (("op", fields.op), ("index", fields.index)):
+        if isinstance(said, dict) and names == [""]:
+            return f"'{key}' has names of results, and 'dst' has none", key, "write 'dst: {NAME: REGION, ..}'"
+        if isinstance(said, dict) and (unknown := [name for name in said if name not in names]):
+            message = f"'{key}' names '{unknown[0]}', which is no result"
+            return message, result_field(key, unknown[0]), suggest(unknown[0], names)
+    if isinstance(fields.op, dict) and (lacking := [name for name in names if name not in fields.op]):
+        return f"'op' does not say what '{lacking[0]}' is", "op", f"add '{lacking[0]}: sum'"
+    if isinstance(fields.index, str) and names != [""]:
+        return "'index' says for which result it is, as 'dst' has names", "index", f"write '{{{names[0]}: REGION}}'"
+    each = (_check_index(fields, regions, result, extent) for result in results)
+    return next(filter(None, each), None)
+
+
+def _check_index(
+    fields: Any, regions: Mapping[str, Region], result: str, extent: int
+) -> tuple[str, str, str] | None:  # fmt: skip
     """What is wrong with where an extreme lies: it is asked for by the ops that say it, in integers that hold it."""
-    if fields.op not in _PLACED:
-        return ("'index' is where argmax and argmin lie", "index", "remove it") if "index" in regions else None
-    if "index" not in regions:
-        return f"{fields.op} says where it lies in 'index'", "op", f"add 'index: i', or take 'op: {fields.op[3:]}'"
+    op, index, named = _op_of(fields, result), _index_of(result), name_of_result(result)
+    at = "op" if isinstance(fields.op, str) else result_field("op", named)
+    if op not in _PLACED:
+        return ("'index' is where argmax and argmin lie", index, "remove it") if index in regions else None
+    if index not in regions:
+        write = f"index: {{{named}: i}}" if named else "index: i"
+        other = f"{'op' if at == 'op' else named}: {op[3:]}"
+        return f"{op} says where it lies in 'index'", at, f"add '{write}', or take '{other}'"
     if fields.accumulate:
-        return f"{fields.op} takes in nothing that dst held: where would it lie?", "accumulate", "remove it"
-    if regions["index"].buffer.root == regions["dst"].buffer.root:
-        return "'dst' and 'index' are the same registers", "index", "name another buffer"
-    dtype = regions["index"].buffer.dtype
+        return f"{op} takes in nothing that dst held: where would it lie?", "accumulate", "remove it"
+    roots = {regions[name].buffer.root: name for name in list_fields(regions, ("dst",))}
+    if (same := roots.get(regions[index].buffer.root)) is not None:
+        return f"'{same}' and '{index}' are the same registers", index, "name another buffer"
+    dtype = regions[index].buffer.dtype
     if DTYPES[dtype].kind not in ("int", "uint") or np.iinfo(dtype).max < extent - 1:
-        message = f"'index' is {dtype}, which does not hold the places 0 to {extent - 1}"
-        return message, "index", f"give '{regions['index'].buffer.name}' int32"
+        message = f"'{index}' is {dtype}, which does not hold the places 0 to {extent - 1}"
+        return message, index, f"give '{regions[index].buffer.name}' int32"
     return None
 
 
-def _tree(call: Call) -> Node:
-    """What is reduced, in the type of the reduction: what dst held is one more number that elements meet."""
-    tree = call.expression.tree if call.expression else Element(0, call.regions["src"].buffer.dtype)
-    held = [type_of_element(call.regions["dst"].buffer.dtype)] if call.fields.accumulate else []
-    return to_type(tree, common_type([tree.type, *held]))
+def _op_of(fields: Any, result: str) -> str:
+    """What a result is made by."""
+    op: str = fields.op if isinstance(fields.op, str) else fields.op[name_of_result(result)]
+    return op
+
+
+def _index_of(result: str) -> str:
+    """The field of the index of a result."""
+    named = name_of_result(result)
+    return result_field("index", named) if named else "index"
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """One result: the field that it is written to, what is reduced, in the type of that, and by which op.
+
+    What dst held is one more number that elements meet.
+    """
+
+    dst: str
+    tree: Node
+    op: str
+
+    @property
+    def function(self) -> str:
+        return _FUNCTIONS[self.op]
+
+
+def _list_folded(call: Call) -> tuple[_Folded, ...]:
+    written = list_fields(call.regions, ("dst",))
+    if call.expression is None:
+        trees: tuple[Node, ...] = (Element(0, call.regions["src"].buffer.dtype),) * len(written)
+    else:
+        trees = call.expression.trees
+    found = []
+    for dst, tree in zip(written, trees, strict=True):
+        held = [type_of_element(call.regions[dst].buffer.dtype)] if call.fields.accumulate else []
+        found.append(_Folded(dst, to_type(tree, common_type([tree.type, *held])), _op_of(call.fields, dst)))
+    return tuple(found)
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
-    """The elements along the axis taken together, and what dst held."""
-    shape, dst = _shape_of(call), call.regions["dst"]
-    tree, domain = _tree(call), here.domain
-    if call.expression is None:
-        elements = domain.compute(tree, [values["src"].reshape(-1, *shape)], [], {}, tree.type)
-    else:
-        elements = evaluate_call(call, tree, values, here, shape, tree.type)
-    function, axis = _FUNCTIONS[call.fields.op], call.fields.axis + 1
-    found = domain.fold(function, elements, axis, tree.type).reshape(-1, *dst.shape)
-    if not call.fields.accumulate:
-        written = {"dst": domain.compute(Element(0, tree.type), [found], [], {}, dst.buffer.dtype)}
-        return written | (_find_index(call, elements, here) if "index" in call.regions else {})
-    before = values["dst"].reshape(-1, *dst.shape)
-    both = Apply(function, (to_type(Element(0, dst.buffer.dtype), tree.type), Element(1, tree.type)), tree.type)
-    return {"dst": domain.compute(both, [before, found], [], {}, dst.buffer.dtype)}
+    """The elements along the axis taken together, and what dst held, for each result."""
+    shape, domain, axis = _shape_of(call), here.domain, call.fields.axis + 1
+    written: dict[str, Array] = {}
+    for one in _list_folded(call):
+        dst, tree = call.regions[one.dst], one.tree
+        if call.expression is None:
+            elements = domain.compute(tree, [values["src"].reshape(-1, *shape)], [], {}, tree.type)
+        else:
+            elements = evaluate_call(call, tree, values, here, shape, tree.type)
+        found = domain.fold(one.function, elements, axis, tree.type).reshape(-1, *dst.shape)
+        if call.fields.accumulate:
+            before = values[one.dst].reshape(-1, *dst.shape)
+            sides = to_type(Element(0, dst.buffer.dtype), tree.type), Element(1, tree.type)
+            both = Apply(one.function, sides, tree.type)
+            written[one.dst] = domain.compute(both, [before, found], [], {}, dst.buffer.dtype)
+        else:
+            written[one.dst] = domain.compute(Element(0, tree.type), [found], [], {}, dst.buffer.dtype)
+        if _index_of(one.dst) in call.regions:
+            written |= _find_index(call, one, elements, here)
+    return written
 
 
-def _find_index(call: Call, elements: Array, here: Here) -> dict[str, Array]:
+def _find_index(call: Call, one: _Folded, elements: Array, here: Here) -> dict[str, Array]:
     """Where the first extreme of the elements lies along the axis: 0 where all are NaNs."""
-    domain, axis, type_ = here.domain, call.fields.axis + 1, _tree(call).type
-    extent, index = elements.shape[axis], call.regions["index"]
-    best = domain.fold(_FUNCTIONS[call.fields.op], elements, axis, type_)
+    domain, axis, type_ = here.domain, call.fields.axis + 1, one.tree.type
+    extent, index = elements.shape[axis], call.regions[_index_of(one.dst)]
+    best = domain.fold(one.function, elements, axis, type_)
     along = np.arange(extent).reshape(*(extent if d == axis else 1 for d in range(1, elements.ndim)))
     at = Whole(0, INDEX) if extent > 1 else Number(0, INDEX)
     picked = pick_index(Element(0, type_), Element(1, type_), at, extent)
     found = domain.fold("min", domain.compute(picked, [elements, best], [along], {}, INDEX), axis, INDEX)
     settled = settle_index(Element(0, INDEX), extent)
-    return {"index": domain.compute(settled, [found], [], {}, index.buffer.dtype).reshape(-1, *index.shape)}
+    made = domain.compute(settled, [found], [], {}, index.buffer.dtype)
+    return {_index_of(one.dst): made.reshape(-1, *index.shape)}
 
 
 def _refuse(call: Call, context: Context) -> str | None:
-    for name in (name for name in _WRITTEN if name in call.regions):
-        if call.regions[name].buffer.scope != "register":
-            return f"the result is in registers, and {call.regions[name].buffer.name} is not: reduce and then copy"
+    for region in call.written:
+        if region.buffer.scope != "register":
+            return f"the result is in registers, and {region.buffer.name} is not: reduce and then copy"
     return None
 
 
 def _plan(call: Call, context: Context) -> Planned:
-    shape, tree = _shape_of(call), _tree(call)
+    shape, folded = _shape_of(call), _list_folded(call)
     if call.expression is None:
         sources: tuple[Operand, ...] = (stretch(context.operand(call, "src"), shape),)
     else:
         sources = stretch_all(call, context, shape, call.fields.cache)
-    plain = [context.operand(call, name) for name in _WRITTEN if name in call.regions]
-    written = [_stretch_result(o, call.fields.axis, shape) for o in plain]
+    written = [_stretch_result(context.operand(call, name), call.fields.axis, shape) for name in call.fields_written]
     others = [o for o in sources if o.memory.space != "register"]
     long = [d for d, n in enumerate(shape) if n > 1]
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
-    name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in (*sources, *written))])
+    ops = dict.fromkeys(one.op for one in folded)
+    name = "_".join([*ops, *dict.fromkeys(o.buffer.name for o in (*sources, *written))])
     computed = Computed(shape, (), call.expression.wholes if call.expression else ())
 
     def prepare(share: Share) -> PreparedShare:
@@ -179,7 +252,7 @@ def _plan(call: Call, context: Context) -> Planned:
 
         def build(cap: int) -> Block:
             loop = ElementLoop(context, call, owned, (*written, *sources), cap)
-            return Reduction(context, call, loop, split, axis, tree, computed, results).block(name)
+            return Reduction(context, call, loop, split, axis, computed, results).block(name)
 
         return PreparedShare(share, owned, build)
 
@@ -192,16 +265,25 @@ def _plan(call: Call, context: Context) -> Planned:
 
 
 def _list_results(call: Call, context: Context, owned: Ownership, split: Split, axis: int) -> tuple[FoldResult, ...]:
-    """What the threads that own the elements so make: the result, and where it lies."""
+    """What the threads that own the elements so make: each result, and where those lie that say so.
+
+    Results that are made side by side have shared memory side by side; indices, which come after them, the same again.
+    """
     count = prod(n for d, n in enumerate(_shape_of(call)) if d != call.fields.axis)
-    results = []
-    for k, operand in enumerate(context.operand(call, name) for name in _WRITTEN if name in call.regions):
-        apart = own(context, operand, [])
-        is_alike = is_held_alike(context, call, owned, apart, axis)
-        function, type_ = ("min", INDEX) if k else (_FUNCTIONS[call.fields.op], _tree(call).type)
-        is_left = split.parts > 1 or not is_alike
-        scratch = Scratch(context, call.scope, type_, count * split.parts) if is_left else None
-        results.append(FoldResult(function, type_, k, k > 0, None if is_alike else apart, scratch))
+    folded = {one.dst: one for one in _list_folded(call)}
+    numbers = {_index_of(name): k for k, name in enumerate(folded)}
+    results, first = list[FoldResult](), {False: 0, True: 0}
+    for k, name in enumerate(call.fields_written):
+        apart, best = own(context, context.operand(call, name), []), numbers.get(name)
+        is_alike, is_index = is_held_alike(context, call.scope, owned, apart, axis), best is not None
+        one = folded[call.fields_written[k if best is None else best]]
+        function, type_ = ("min", INDEX) if is_index else (one.function, one.tree.type)
+        scratch = None
+        if split.parts > 1 or not is_alike:
+            scratch = Scratch(context, call.scope, type_, count * split.parts, first[is_index])
+            first[is_index] = scratch.end
+        held = None if is_alike else apart
+        results.append(FoldResult(function, type_, k, one.tree, best, held, scratch, name_of_result(name)))
     return tuple(results)
 
 
@@ -217,13 +299,17 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 
 
 def _list_flows(call: Call) -> tuple[Flow, ...]:
-    sources = [f for f in call.fields_read if f not in _WRITTEN]
-    return reduced(call, sources, [f for f in _WRITTEN if f in call.regions], call.fields.axis)
+    """The tile that is reduced, and that of the results: where several are delivered, it is best to the same owners."""
+    written = call.fields_written
+    sources = [f for f in call.fields_read if f not in written]
+    results = broadcast(call, written, call.regions[written[0]].shape) if len(written) > 1 else ()
+    alike = (replace(flow, delivered=written) for flow in results)
+    return (*reduced(call, sources, written, call.fields.axis), *alike)
 
 
 OP = Op(
-    "reduce", ReduceFields, reads=("src",), writes=_WRITTEN, optional=("src", "index"), edge="edge", pad="pad",
-    expression="expr", named="with", takes_written=lambda fields: fields.accumulate, check=_check,
+    "reduce", ReduceFields, reads=("src",), writes=_WRITTEN, several=_WRITTEN, optional=("src", "index"), edge="edge",
+    pad="pad", expression="expr", named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),

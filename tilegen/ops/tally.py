@@ -121,7 +121,7 @@ def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
             kind = _KINDS[call.queue]
             found += Tally({kind: fetched // _count_peers(launch_of(spec), call.peers)}, fetched)
         elif (here, to) == ("global", {"register"}):
-            waits = call.written[0].buffer.root in _find_waiting(spec)
+            waits = any(r.buffer.root in _find_waiting(spec) for r in call.written)
             found += Tally({BY_THREADS: times * _bytes(region)}) if waits else Tally(aside=times * _bytes(region))
         elif (here, to) == ("register", {"shared"}) and region.buffer.root in _find_waiting(spec):
             found += Tally(staged=times * _bytes(region))
@@ -137,7 +137,7 @@ def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
 @keep
 def _find_waiting(spec: Spec) -> frozenset[str]:
     """Registers in which elements of global memory are on their way into shared memory."""
-    moves = [(call.read[0].buffer, call.written[0].buffer) for call in outline(spec).calls if call.read]
+    moves = [(call.read[0].buffer, r.buffer) for call in outline(spec).calls if call.read for r in call.written]
     come = {dst.root for src, dst in moves if (src.scope, dst.scope) == ("global", "register")}
     return frozenset(src.root for src, dst in moves if src.root in come and dst.scope == "shared")
 
@@ -146,7 +146,7 @@ def _find_waiting(spec: Spec) -> frozenset[str]:
 def _find_joined(spec: Spec) -> frozenset[str]:
     """Shared memory to which warps bring what products have made, to be added up."""
     made = {call.regions["c"].buffer.root for call in outline(spec).calls if call.op == mma.OP.name}
-    brought = ((call.read, call.written[0].buffer) for call in outline(spec).calls if call.scope == "warp")
+    brought = ((call.read, r.buffer) for call in outline(spec).calls if call.scope == "warp" for r in call.written)
     return frozenset(b.root for read, b in brought if b.scope == "shared" and made & {r.buffer.root for r in read})
 
 
@@ -162,7 +162,7 @@ def _count_read(spec: Spec, call: Call, region: Region) -> int:
     for product in outline(spec).calls:
         if product.op == mma.OP.name:
             for name in ("a", "b"):
-                if product.regions[name].buffer == call.written[0].buffer:
+                if product.regions[name].buffer in [r.buffer for r in call.written]:
                     tiling = find_tiling(product, threads)
                     if tiling is not None:
                         return _count_owned(tiling, name.upper()) * DTYPES[region.buffer.dtype].bytes

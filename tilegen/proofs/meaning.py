@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import combinations
 
 import numpy as np
 
@@ -301,6 +302,20 @@ def _meets_itself(spec: Spec, call: Call) -> bool:
     return not any(isinstance(nest, Loop) for nest in around) or any(_overlap(r, w) for r, w in pairs)
 
 
+def _may_results_meet(call: Call) -> bool:
+    """May two results of a call have elements in common, as far as their begins say?"""
+    pairs = combinations(call.written, 2)
+    return any(a.buffer.root == b.buffer.root and not _are_apart(a, b) for a, b in pairs)
+
+
+def _are_apart(a: Region, b: Region) -> bool:
+    """Have two regions of one buffer no element in common, whatever names stand for? Other views are taken to."""
+    if a.buffer.name != b.buffer.name:
+        return False
+    sides = zip(a.begins, b.begins, a.lengths, b.lengths, strict=True)
+    return any(isinstance(away := sub(x, y), int) and not -n < away < m for x, y, n, m in sides)
+
+
 def _overlap(a: Region, b: Region) -> bool:
     """Are they unlike, and meet for all values of names, as far as their begins say? Other views are taken to."""
     if a.buffer.name != b.buffer.name:
@@ -334,6 +349,8 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
         hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} {mark.spot}"
     elif fault.code == UNWRITTEN and call is not None:
         hint = _say_unwritten(spec, call)
+    elif fault.needs_sync and call is not None and fault.op == fault.other_op and _may_results_meet(call):
+        hint = "two of its results may lie there: each has elements of its own, or an op of its own behind a sync"
     elif fault.needs_sync and call is not None and fault.op == fault.other_op and _meets_itself(spec, call):
         hint = "what it reads and what it writes overlap: write into another buffer, and copy from that after a sync"
     elif fault.needs_sync == "cta" and spec.roles:

@@ -88,7 +88,7 @@ def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
 def wholes_of(s: Statement) -> tuple[Index, ...]:
     """The integers that a statement computes with, as far as it goes without anything else."""
     own = s.expression if isinstance(s, Call) else None
-    return () if own is None else tuple(asked_by_tree(own.tree, own.wholes))
+    return () if own is None else tuple(x for tree in own.trees for x in asked_by_tree(tree, own.wholes))
 
 
 def asked_by_tree(tree: Node, wholes: Sequence[Index]) -> Iterator[Index]:

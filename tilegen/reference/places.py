@@ -147,6 +147,14 @@ def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: A
     machine.written.setdefault(buffer.root, []).append(Writes(*parts))
 
 
+def find_written(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
+    """Where elements of a region are written: offsets in a global array, or in the image of what each CTA has."""
+    found = _find_elements(machine, region, env)
+    full = (len(env["instance"]), *region.lengths)
+    at = np.broadcast_to(found.at, full)
+    return at if found.inside is None else at[np.broadcast_to(found.inside, full)]
+
+
 # ---------------------------------------------------------------- sums that are made when somebody looks
 @dataclass
 class OwedProducts:

@@ -23,6 +23,7 @@ from tilegen.ops import OPS
 from tilegen.ops.op import Here
 from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight
 from tilegen.reference.places import gather, owe, scatter
+from tilegen.reference.results import check_results
 from tilegen.reference.signals import Blocks, Signals
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import (
@@ -257,12 +258,13 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
         return
     form, op, here = call.form, OPS[call.op], Here(env, machine.scalars, machine.domain)
     pad = pad_of(call)
+    check_results(machine, call, env)
     values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in form.updates}
     factors = op.factors(call, values, here) if machine.domain.adds_freely else None
     if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
         values |= {name: gather(machine, call.regions[name], env) for name in form.updates}
         results, count = op.reference(call, values, here), len(env["instance"])
-        for name in (n for n in (*form.updates, *form.writes) if n in call.regions):
+        for name in call.fields_written:
             dst, result = call.regions[name], results[name]
             has_instances = bool(values) or result.size == count * prod(dst.lengths)
             full = (count, *dst.lengths)

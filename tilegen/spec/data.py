@@ -14,9 +14,9 @@ from tilegen.index import Index, Var
 from tilegen.kept import keep
 from tilegen.layouts import counted_shape
 from tilegen.plan import Param
-from tilegen.spec.form import OpForm, WholeForm
+from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.nodes import Node as WrittenNode
-from tilegen.spec.nodes import Scalar
+from tilegen.spec.nodes import Scalar, find_node
 
 
 @dataclass(frozen=True)
@@ -128,23 +128,27 @@ class SlotName:
 
 @dataclass(frozen=True)
 class Expression:
-    """What an op computes: ``operands`` are the regions that the tree's elements are of, by name and in order.
+    """What an op computes: ``trees``, one a result, over elements of ``operands``, by name and in order, and over the
+    integers ``wholes``, in which ``formulas.coordinate(d)`` stands for index(d)."""
 
-    ``wholes`` are the tree's integers; in them ``formulas.coordinate(d)`` stands for index(d).
-    """
-
-    tree: Node
+    trees: tuple[Node, ...]
     wholes: tuple[Index, ...]
     operands: Mapping[str, Region] = field(hash=False)
     text: str = field(default="", compare=False)
+
+    @property
+    def tree(self) -> Node:
+        """What the only result is. Raises ValueError where there are several."""
+        (tree,) = self.trees
+        return tree
 
 
 @dataclass(frozen=True)
 class Call:
     """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name.
 
-    The operands of its expression, if it has one, are among them as well (``operand_field``). ``conditions``: what the
-    fields say that hold conditions, by name. ``nodes``: what the text has for each field that it gives.
+    Of several results each has a field of its own (``result_field``), as operands of its expression do. ``conditions``:
+    what the fields say that hold conditions, by name. ``nodes``: what the text has for each field that it gives.
     """
 
     form: OpForm
@@ -166,7 +170,8 @@ class Call:
 
     def mark_of(self, name: str) -> Mark | None:
         """The place of a field's value; the op's where the field is not given, or not by the text that has the op."""
-        own, given = self.mark, self.nodes[name].mark if name in self.nodes else None
+        node = find_node(self.nodes, name)
+        own, given = self.mark, node.mark if node is not None else None
         is_there = own and given and given.path == own.path and given.keys.startswith(own.keys)
         return given if is_there else own
 
@@ -188,7 +193,12 @@ class Call:
     @property
     def written(self) -> tuple[Region, ...]:
         """The regions that the call writes."""
-        return tuple(self.regions[n] for n in (*self.form.updates, *self.form.writes) if n in self.regions)
+        return tuple(self.regions[name] for name in self.fields_written)
+
+    @property
+    def fields_written(self) -> tuple[str, ...]:
+        """The fields of the regions that the call writes, those of several results in the order of the text."""
+        return list_fields(self.regions, (*self.form.updates, *self.form.writes))
 
     @property
     def queue(self) -> str:
@@ -198,20 +208,10 @@ class Call:
 
 @keep
 def _list_read(call: Call) -> tuple[str, ...]:
-    named = (*call.form.reads, *call.form.updates)
-    if call.form.takes_written(call.fields):
-        named = (*named, *call.form.writes)
+    form = call.form
+    named = (*form.reads, *form.updates, *(form.writes if form.takes_written(call.fields) else ()))
     computed = call.expression.operands if call.expression else ()
-    return (*(n for n in named if n in call.regions), *map(operand_field, computed))
-
-
-def operand_field(name: str) -> str:
-    """The field of an operand that an expression names, which no model has.
-
-    >>> operand_field("x")
-    'expr.x'
-    """
-    return f"expr.{name}"
+    return (*list_fields(call.regions, named), *map(operand_field, computed))
 
 
 @dataclass(frozen=True)

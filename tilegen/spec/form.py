@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,6 +34,7 @@ class OpForm:
     MBARRIER, "" if it is done when its threads go on.
 
     ``expression`` is the field that holds what the op computes, ``named`` the one that gives names to regions there.
+    ``several``: of what is written, the fields that may be a mapping of names to regions, one for each result.
     ``optional`` are operands that may be left out; ``takes_written(fields)``: what is written is read before.
     ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong as (code, message, field,
     hint), or None; ``check(fields, regions, expression)`` what is wrong with the shapes as (message, field, hint):
@@ -55,6 +56,7 @@ class OpForm:
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)
     expression: str = ""
     named: str = ""
+    several: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     check: Callable[[Any, Mapping[str, Any], Any], tuple[str, str, str] | None] | None = field(
         default=None, compare=False
@@ -71,6 +73,43 @@ class OpForm:
     def operands(self) -> tuple[str, ...]:
         """Every field that is a region, what is read first."""
         return (*self.reads, *self.updates, *self.writes)
+
+
+def operand_field(name: str) -> str:
+    """The field of an operand that an expression names, which no model has.
+
+    >>> operand_field("x")
+    'expr.x'
+    """
+    return f"expr.{name}"
+
+
+def result_field(field: str, name: str) -> str:
+    """The field of one of several results, by its name in the mapping that ``field`` is.
+
+    >>> result_field("dst", "even")
+    'dst.even'
+    """
+    return f"{field}.{name}"
+
+
+def name_of_result(field: str) -> str:
+    """The name of one of several results, "" of the only one, which has none.
+
+    >>> name_of_result("dst.even"), name_of_result("dst")
+    ('even', '')
+    """
+    return field.partition(".")[2]
+
+
+def list_fields(regions: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """The fields of ``regions`` that are among ``names``, and those of the several results that a name has.
+
+    >>> list_fields(["src", "dst.low", "dst.high", "expr.x"], ["dst", "src"])
+    ('dst.low', 'dst.high', 'src')
+    """
+    heads = [(f, f.partition(".")[0]) for f in regions]
+    return tuple(f for name in names for f, head in heads if head == name)
 
 
 class WholeFields(BaseModel):

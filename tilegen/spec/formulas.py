@@ -19,35 +19,31 @@ from tilegen.arithmetic import (
     Parameter,
     Whole,
     common_type,
-    count_written,
-    list_nodes,
     to_type,
     type_of_element,
 )
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
-from tilegen.dtypes import DTYPES, is_held, say_range
+from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
 from tilegen.near_words import suggest
 from tilegen.plan import Param
-from tilegen.spec.data import Expression, Region
+from tilegen.spec.data import Region
 from tilegen.spec.expressions import BINDING, Parser, Value
-from tilegen.spec.findings import Flaw, Passage, shorten
-from tilegen.spec.names import Names, check_name
-from tilegen.spec.words import Token, split_tokens
+from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.words import Token
 
-_TOKEN = re.compile(
+TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
     r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),\[\]:;=])",
     re.ASCII,
 )
-_FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
+FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%")
 _CALLS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ("neg", "and", "or", "not", *INTS, *FLOATS))
 _WRITTEN = {  # functions of one argument that others have, in the words of this table
     "relu": "max({x}, 0)", "sqr": "{x} * {x}", "square": "{x} * {x}", "silu": "{x} * sigmoid({x})", "fabs": "abs({x})",
     "round": "floor({x} + 0.5)", "ceil": "-floor(-{x})",
 }  # fmt: skip
-_MOST_NODES = 2000  # of a tree, the values of names written out
 _NEGATION = 6  # how tightly a sign binds: as a product
 
 
@@ -117,7 +113,7 @@ class FormulaParser(Parser):
     # ------------------------------------------------------------ operands
     def read_operand(self) -> Value:
         token = self.next
-        if token.kind == "number" and _FLOAT.match(token.text):
+        if token.kind == "number" and FLOAT.match(token.text):
             self.advance()
             if isinf(float(token.text)):
                 message = f"{shorten(token.text)} is more than any float holds"
@@ -156,29 +152,6 @@ class FormulaParser(Parser):
             hint = f"write {suffixed[1]}: constants have the type of what they meet"
             raise self.fault(f"{shorten(token.text)!r} is not a number", token, hint=hint)
         return super().read_number(token)
-
-    def read_definitions(self) -> None:
-        """NAME = E; as often as it stands before what follows: names that stand for their values from there on."""
-        while self.next.kind == "name" and self.tokens[self.at + 1].text == "=":
-            token = self.advance()
-            self.refuse_taken(token)
-            self.advance()
-            self.named[token.text], self.unread[token.text] = self.read(), token
-            self.expect(";")
-
-    def refuse_taken(self, token: Token) -> None:
-        """Raise TG107 or TG108 for a name that means something already."""
-        locate = self.passage.locate
-        check_name(Passage(token.text, lambda a, b: locate(token.start + a, token.start + b)), "value")
-        is_operand = self.operand(token.text) is not None
-        if is_operand or token.text in {*self.named, *self.names.values, *self.params}:
-            kind = "a value" if token.text in self.named else "an operand" if is_operand else "a number"
-            raise self.fault(f"'{token.text}' already names {kind}", token, "TG108", "give the value another name")
-
-    def refuse_unread(self) -> None:
-        """Raise TG111 for a value that is named and not used."""
-        for name, token in self.unread.items():
-            raise self.fault(f"nothing after it uses '{name}'", token, hint="remove it, with its value")
 
     def read_name(self, token: Token) -> Value | None:
         """A value that was named, a buffer, a region with a name, or a param of floating type."""
@@ -311,7 +284,7 @@ class FormulaParser(Parser):
         return super().require_number(value, operator)
 
     def number_of(self, value: Value, operator: Token) -> Term:
-        term = _term(value)
+        term = term_of(value)
         if term.type == "bool":
             text = shorten(self.passage.text[value.start : value.end])
             message = f"'{operator.text}' takes numbers, but '{text}' is a condition"
@@ -319,7 +292,7 @@ class FormulaParser(Parser):
         return term
 
     def condition_of(self, value: Value, operator: Token) -> Term:
-        term = _term(value)
+        term = term_of(value)
         if term.type != "bool":
             text = shorten(self.passage.text[value.start : value.end])
             message = f"'{operator.text}' takes conditions, but '{text}' is a number"
@@ -348,53 +321,12 @@ def _node(value: Value) -> Node | None:
     return value.node if isinstance(value, Term) else None
 
 
-def _term(value: Value) -> Term:
+def term_of(value: Value) -> Term:
+    """A value of a parser, which may be an integer of the place, as a term."""
     return value if isinstance(value, Term) else Term(value.index, value.start, value.end, value.is_condition)
-
-
-def _refuse_not_held(parser: FormulaParser, tree: Node) -> None:
-    """Raise TG112 at a number that its type would hold as infinity, or as 0: what it meets says which type that is."""
-    for number in (n for n in list_nodes(tree) if isinstance(n, Literal) and n.type in FLOATS):
-        if not is_held(number.value, number.type):
-            token = next(t for t in parser.tokens if _FLOAT.match(t.text) and float(t.text) == abs(number.value))
-            message = f"{shorten(token.text)} is a {number.type} here, and {say_range(number.type)}"
-            hint = "write inf for infinity, or compute with float64" if abs(number.value) > 1 else "write 0.0"
-            raise parser.fault(message, token, "TG112", hint)
 
 
 _SAID = {
     "=": "compare with '=='; a value is named before what uses it: 't = x + y; t * t'",
     ";": "write 'NAME = value;' before what uses the name",
 }
-
-
-def parse_formula(
-    passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
-    extents: Sequence[int], takes_parts: bool = True,
-) -> Expression:  # fmt: skip
-    """All of ``passage`` as an expression that computes, behind names of values: ``t = x + y; t * t``.
-
-    Raises Flaw TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
-
-    ``names``: beside the integers they have those that ``operand`` and ``params`` know. ``takes_parts``: a name may
-    stand for a part of an array.
-    """
-    tokens = split_tokens(passage, _TOKEN)
-    parser = FormulaParser(
-        passage, names, tokens, operand=operand, params=params, extents=extents, takes_parts=takes_parts
-    )
-    if parser.next.kind == "end":
-        raise passage.fault("TG111", "an expression is missing here")
-    parser.read_definitions()
-    value = parser.read()
-    if parser.next.kind != "end":
-        is_call = parser.next.text == "(" and parser.tokens[parser.at - 1].kind == "name"
-        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else parser.say_choice(parser.next)
-        raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next, hint=hint)
-    parser.refuse_unread()
-    tree = parser.node_of(_term(value))
-    if (count := count_written(tree)) > _MOST_NODES:
-        message = f"with the values of names written out this has {count} parts; at most {_MOST_NODES} are computed"
-        raise passage.fault("TG111", message, 0, len(passage.text), "keep a value in registers, by an op of its own")
-    _refuse_not_held(parser, tree)
-    return Expression(tree, tuple(parser.collected.wholes), dict(parser.collected.operands), passage.text)

@@ -290,7 +290,7 @@ def _locate(node: Node, loc: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
             node = node[step]
         elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
             node = node.items[step]
-        elif isinstance(node, Sequence):
+        elif isinstance(node, (Sequence, Mapping)):
             continue
         else:
             break
@@ -299,8 +299,10 @@ def _locate(node: Node, loc: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
 
 
 def _find_deepest(node: Node, paths: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The paths without lists of which an entry is among them: that a list is no number is not what is wrong."""
-    inner = {path[:-1] for path in paths if path and isinstance(_find(node, path[:-1]), Sequence)}
+    """The paths without those of which an entry is among them: that a list is no number is not what is wrong, nor that
+    a mapping is no text.
+    """
+    inner = {path[:-1] for path in paths if path and not isinstance(_find(node, path[:-1]), Scalar)}
     return [path for path in paths if path not in inner]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from collections.abc import Mapping as Dict
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -191,6 +192,13 @@ def say_number(node: Node) -> str:
     if isinstance(node, Sequence) and len(node.items) == 1:
         return "write the number without brackets"
     return ""
+
+
+def find_node(fields: Mapping | Dict[str, Node], name: str) -> Node | None:
+    """What a text has for a field of an op, or for an entry of one: ``dst``, or ``dst.even`` of a mapping there."""
+    head, _, entry = name.partition(".")
+    node = fields.get(head)
+    return node[entry] if entry and isinstance(node, Mapping) and entry in node else node
 
 
 def list_words(node: Node) -> Iterator[str]:

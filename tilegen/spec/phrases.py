@@ -47,6 +47,6 @@ def phrase(faults: list[Any], found: Node, key: str) -> tuple[str, str, str]:
     wants_number = {"an integer", "a number", "an expression"} & set(kinds)
     hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else ""
     hint = hint or (say_number(found) if wants_number else "")
-    if len(kinds) == 1:
-        hint = (say_regions(found) if key == "with" else "") or say_parts(kinds[0], found) or hint
-    return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", hint
+    regions = say_regions(found) if "a mapping" in kinds and key in ("with", "dst") else ""
+    parts = say_parts(kinds[0], found) if len(kinds) == 1 else ""
+    return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", regions or parts or hint

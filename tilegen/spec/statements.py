@@ -6,11 +6,13 @@ from collections.abc import Mapping as Dict
 from dataclasses import replace
 from typing import Any
 
+from tilegen.errors import Mark
 from tilegen.index import Index
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.near_words import suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
+from tilegen.spec.computed import parse_formula
 from tilegen.spec.data import (
     Buffer,
     Call,
@@ -20,20 +22,19 @@ from tilegen.spec.data import (
     Region,
     Statement,
     WholeCall,
-    operand_field,
 )
 from tilegen.spec.findings import Flaw, Passage, shorten
-from tilegen.spec.form import OpForm, WholeForm
-from tilegen.spec.formulas import parse_formula
+from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import MAX_RANK, SyncFields, check_fields, field_names, is_misspelt
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
-from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, find_node, list_words
 from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
+from tilegen.spec.results import check_names, check_results, find_result, list_operands, names_of_results
 from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
@@ -145,11 +146,13 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     is_sure = len(around.findings.found) == start  # else a region may pass its array for want of what was not read
     regions: dict[str, Region] = {}
-    for name in form.operands:
+    taken = {"a buffer": around.buffers.found, "a number": names.values}
+    are_named = check_names(form, node, taken, around.findings)
+    operands = dict(list_operands(form, node))
+    for name, operand in operands.items():
         with around.findings.collect():
-            region = _read_operand(name, node, names, around)
-            if region is not None:
-                regions[name] = region
+            if isinstance(operand, Scalar) and isinstance(operand.value, str):  # all else is reported with the fields
+                regions[name] = _parse_region(operand.passage, names, around)
     barrier = None
     if form.barrier and isinstance(named := node.get(form.barrier), Scalar) and isinstance(named.value, str):
         with around.findings.collect():
@@ -158,8 +161,9 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         around.check_peers(form.peers, node)
     edge = node.get(form.edge) if form.edge else None
     clips = isinstance(edge, Scalar) and edge.text == "clip"
-    needed = [name for name in form.operands if name not in form.optional]
-    are_there = all(name in regions for name in form.operands if name in node or name in needed)
+    needed = [name for name in form.operands if name not in form.optional and not list_fields(operands, (name,))]
+    are_all_read = len(regions) == len(operands)
+    are_there = are_all_read and are_named and not needed
     expression = None
     has_names = not form.named or form.named in node or not is_misspelt(form.named, node, field_names(form.model))
     if form.expression and form.expression in node and are_there and has_names:
@@ -175,7 +179,6 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
                 check_region_range(region, cases, clips and is_global, hint)
             _check_owner(region, scope, key.text, around)
     is_inside = len(around.findings.found) == before
-    are_all_read = len(regions) >= sum(name in node for name in form.operands)
     are_local = are_all_read and all(r.buffer.scope != "global" for r in _each_region(regions, expression))
     if clips and regions and are_local and edge is not None and fields is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
@@ -184,13 +187,18 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         return None
     if form.expression and form.expression in node and expression is None:
         return None
+
+    def mark_at(place: str) -> Mark:
+        found = find_node(node, place)
+        return found.mark if found is not None else key.mark
+
     if (flaw := form.check_fields(fields)) is not None:
         code, message, place, hint = flaw
-        raise Flaw(code, message, node[place].mark if place in node else key.mark, hint)
+        raise Flaw(code, message, mark_at(place), hint)
     if (flaw := form.check_dtypes(fields, regions)) is not None:
         code, message, place, hint = flaw
         cause = " ".join(sorted({r.buffer.dtype for r in regions.values()}))  # of one buffer, at each op that uses it
-        raise Flaw(code, message, node[place].mark if place in node else key.mark, hint, cause if " " in cause else "")
+        raise Flaw(code, message, mark_at(place), hint, cause if " " in cause else "")
     if not is_inside:  # what is said of a region may be why shapes differ
         return None
     if form.check is None:
@@ -198,7 +206,8 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         check_apart(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
         message, place, hint = wrong
-        raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
+        raise Flaw("TG212", message, mark_at(place), hint)
+    check_results(form, regions, node, key.mark)
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}
     nodes = {name.text: value for name, value in node.entries}
@@ -222,13 +231,12 @@ def _read_expression(
     named = _read_named(node.get(form.named) if form.named else None, names, around)
     if named is None:
         return None
-    dst = regions.get("dst")
 
     def operand(name: str) -> Region | None:
         if name in named:
             return named[name]
-        if dst is not None and name == dst.buffer.name:
-            return dst
+        if (written := find_result(name, regions, text.mark)) is not None:
+            return written
         if name not in around.buffers.found and name not in around.buffers.broken:
             return None
         passage = Passage(name, lambda start, end: text.mark)
@@ -237,9 +245,10 @@ def _read_expression(
     params = {p.name: p for p in around.buffers.params.runtime}
     names = replace(names, beside=(*named, *around.buffers.found, *params)).advise(THREAD_AXES, lambda axis: _PLACE)
     most = (1 << 30,) * MAX_RANK
-    first = parse_formula(text.passage, names, operand, params, most)
+    results = names_of_results(form, regions)
+    first = parse_formula(text.passage, names, operand, params, most, results=results)
     extents = form.extents(fields, regions, tuple(first.operands.values()))
-    return parse_formula(text.passage, names, operand, params, extents)
+    return parse_formula(text.passage, names, operand, params, extents, results=results)
 
 
 _PLACE = "index(d) is the place along dimension d of what is written"
@@ -262,13 +271,6 @@ def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[s
             if isinstance(value, Scalar) and isinstance(value.value, str):
                 found[key.text] = _parse_region(value.passage, names, around)
     return found if len(found) == len(node.entries) else None
-
-
-def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) -> Region | None:
-    operand = node.get(name)
-    if not isinstance(operand, Scalar) or not isinstance(operand.value, str):
-        return None  # reported with the fields
-    return _parse_region(operand.passage, names, around)
 
 
 def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Region:

@@ -10,9 +10,9 @@ from tilegen.layouts import row_major
 from tilegen.ops.gemm.problem import Problem, spell_epilogue
 from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, THREAD_AXES
+from tilegen.spec.computed import parse_formula
 from tilegen.spec.data import Buffer, Expression, Region, WholeCall
 from tilegen.spec.findings import Flaw, Passage
-from tilegen.spec.formulas import parse_formula
 from tilegen.spec.names import Names
 
 _PLACES = (*THREAD_AXES, *CTA_AXES, *CLUSTER_AXES, *COUNT_AXES)

@@ -22,8 +22,8 @@ from tilegen.ops.gemm.write import write_recipe
 from tilegen.ops.op import WholeOp, fields_picked, find_uncomputed
 from tilegen.ops.strided import plain_strides
 from tilegen.spec import OwnData, load
-from tilegen.spec.data import Buffer, Spec, WholeCall, operand_field
-from tilegen.spec.form import WholeFields
+from tilegen.spec.data import Buffer, Spec, WholeCall
+from tilegen.spec.form import WholeFields, operand_field
 from tilegen.spec.marking import mark_all
 from tilegen.spec.printing import describe_arrays
 

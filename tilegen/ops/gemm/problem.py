@@ -12,7 +12,8 @@ from tilegen.arithmetic import TFLOAT32
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate, mul, multiple, variables
 from tilegen.ops.strided import plain_strides
-from tilegen.spec.data import Buffer, WholeCall, operand_field
+from tilegen.spec.data import Buffer, WholeCall
+from tilegen.spec.form import operand_field
 from tilegen.spec.spelling import spell_index
 
 WIDEST = 16  # bytes of an access, and what TMA's rows are a multiple of

@@ -14,7 +14,8 @@ from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.problem import read_problem, sums_of
 from tilegen.ops.op import WholeHere
 from tilegen.ops.strided import find_coordinates, find_offsets
-from tilegen.spec.data import Buffer, Expression, WholeCall, operand_field
+from tilegen.spec.data import Buffer, Expression, WholeCall
+from tilegen.spec.form import operand_field
 
 Array = NDArray[Any]
 

@@ -53,6 +53,15 @@ _LONG = (
     "ops:\n  - for: {{t: 1000000}}\n    do:\n"
     '      - copy: {{src: "X[t]", dst: "Y[t]", when: "{c}"}}\n'
 )
+_TWO_RESULTS = (
+    "buffers:\n"
+    "  X: {{scope: global, dtype: float32, shape: [4, 32]}}\n"
+    "  Y: {{scope: global, dtype: float32, shape: [8, 32], partial: true}}\n"
+    "ops:\n"
+    "  - for: {{i: 4}}\n    do:\n"
+    '      - elementwise: {{scope: warp, dst: {{a: "Y[i]", b: "Y[{begin}]"}}, expr: "a = x; b = x * x", '
+    'with: {{x: "X[i]"}}}}\n'
+)
 _RIGHT = _kernel(_IN, _SYNC, _OUT)
 
 
@@ -185,7 +194,12 @@ BUILD_RULES = {
         "carries out together.",
     ),
     "TG407": Rule("registers indexed by a variable", "Registers have no addresses: unroll the loop."),
-    "TG408": Rule("two lanes write one byte in one step", "Which of them wins is not defined."),
+    "TG408": Rule(
+        "one byte is written twice in one step",
+        "Two lanes write it, or two results of one op: which of them is left there is not defined.",
+        _TWO_RESULTS.format(begin="2*i"),
+        _TWO_RESULTS.format(begin="4 + i"),
+    ),
     "TG409": Rule("an index leaves int", "An address or index does not fit the type that it is computed in."),
     "TG410": Rule("a variable leaves its range", "A value contradicts what is known of its variable."),
     "TG411": Rule("the plan disagrees with the reference", "This is a bug of tilegen: please report the spec."),

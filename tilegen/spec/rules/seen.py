@@ -21,7 +21,6 @@ SEEN = {
     "TG405": _again("TG417"),
     "TG406": f"A spec that says this has TG113 before. {_OWN}.",
     "TG407": "`copy: {src: 'X[i]', dst: 'r[i]'}` in `for: {i: 4}`, r in registers. Write `unroll: true` beside `do`.",
-    "TG408": _again(),
     "TG409": _again(),
     "TG410": _again(),
     "TG411": f"{_OWN}.",
