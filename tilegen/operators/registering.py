@@ -11,7 +11,7 @@ from tilegen.gpu.call.arrays import Seen
 from tilegen.operators.gradients import check_needs, compute_gradients, gradient_of, refuse_grad
 from tilegen.operators.planning import Operator, Settings, plan_operator
 from tilegen.operators.signature import OperatorSignature, check_tensors, form_results, qualify_name, refuse
-from tilegen.operators.sizes import Form
+from tilegen.operators.sizes import TensorForm
 from tilegen.pipeline import Source
 
 Backward = Source | Callable[..., Any]
@@ -105,7 +105,9 @@ def make_fake(torch: Any, signature: OperatorSignature) -> Callable[..., Any]:
     def fake(*tensors: Any, **params: Any) -> Any:
         seen = [look_at(t) for t in tensors]
         check_tensors(signature, seen)
-        forms = form_results(signature, [Form(s.shape, s.strides) for s in seen], params, torch.sym_min, torch.sym_max)
+        forms = form_results(
+            signature, [TensorForm(s.shape, s.strides) for s in seen], params, torch.sym_min, torch.sym_max
+        )
         made = tuple(
             torch.empty_strided(form.shape, form.strides, dtype=dtype, device=tensors[0].device)
             for form, dtype in zip(forms, dtypes, strict=True)

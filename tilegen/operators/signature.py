@@ -15,9 +15,9 @@ from tilegen.gpu.call.arrays import Seen
 from tilegen.gpu.call.checking import check_array
 from tilegen.index import variables
 from tilegen.operators.sizes import (
-    Form,
     Measured,
     Size,
+    TensorForm,
     can_compute,
     compute,
     form_of,
@@ -149,15 +149,17 @@ def give_parts(spec: Spec, terms: KernelSignature) -> KernelSignature:
 
 # ---------------------------------------------------------------- a call
 def form_results(
-    signature: OperatorSignature, tensors: Sequence[Form], given: dict[str, Size], *pick: Any
-) -> tuple[Form, ...]:
+    signature: OperatorSignature, tensors: Sequence[TensorForm], given: dict[str, Size], *pick: Any
+) -> tuple[TensorForm, ...]:
     """The forms of the results, of those of the tensors and the parameters that are given; ``pick``: min and max.
 
     Sizes may be symbols: nothing is compared, and no element is read.
     """
     values = solve_sizes(signature.measures, tensors, given)
     forms = map(form_of, signature.results)
-    return tuple(Form(*(tuple(compute(n, values, *pick) for n in x) for x in (f.shape, f.strides))) for f in forms)
+    return tuple(
+        TensorForm(*(tuple(compute(n, values, *pick) for n in x) for x in (f.shape, f.strides))) for f in forms
+    )
 
 
 def check_tensors(signature: OperatorSignature, tensors: Sequence[Seen]) -> None:

@@ -18,7 +18,7 @@ Size = Any  # an int, or what stands for one
 
 
 @dataclass(frozen=True)
-class Form:
+class TensorForm:
     """Shape and strides of a tensor, in elements."""
 
     shape: tuple[Size, ...]
@@ -41,11 +41,11 @@ class Measured:
     rest: Index
 
 
-def form_of(array: ArrayArgument) -> Form:
+def form_of(array: ArrayArgument) -> TensorForm:
     """An array's form over parameters: a layout that no strides describe comes as its physical image, flat."""
     if array.strides is None:
-        return Form((array.span,), (1,))
-    return Form(array.shape, array.strides)
+        return TensorForm((array.span,), (1,))
+    return TensorForm(array.shape, array.strides)
 
 
 def measure_params(given: Sequence[ArrayArgument], names: Sequence[str]) -> tuple[Measured, ...]:
@@ -142,11 +142,13 @@ def compute(
     return reduce((_ARITHMETIC | picks)[x.symbol], (compute(a, values, smaller, larger) for a in x.args))
 
 
-def solve_sizes(measures: Sequence[Measured], tensors: Sequence[Form], given: Mapping[str, Size]) -> dict[str, Size]:
+def solve_sizes(
+    measures: Sequence[Measured], tensors: Sequence[TensorForm], given: Mapping[str, Size]
+) -> dict[str, Size]:
     """Every parameter's value, of those given and of what tensors measure; nothing is compared.
 
     >>> x = Measured("M", 0, 0, False, 2, 1)
-    >>> solve_sizes([x], [Form((9, 4), (4, 1))], {"k": 5})
+    >>> solve_sizes([x], [TensorForm((9, 4), (4, 1))], {"k": 5})
     {'k': 5, 'M': 4}
     """
     values = dict(given)

@@ -53,6 +53,7 @@ SEEN = {
     "TG605": '`arhc = "sm_90"` below `[tool.tilegen]`. The error names the line and the nearest key, `arch`.',
     "TG606": "`tilegen init` twice in one folder. Give the second spec a name of its own.",
     "TG690": f"{_OWN}; `TILEGEN_DEBUG=1` prints the traceback.",
+    "TG505": "`tilegen.torch_op(..)` in an environment without PyTorch. `pip install torch`.",
     "TG701": "`kernel(x)` of a kernel of three inputs. Pass all arrays in the order of the spec's global buffers.",
     "TG702": "A NumPy array. `cupy.asarray(x)` or `torch.as_tensor(x, device='cuda')` brings it to the GPU.",
     "TG703": "A float64 array for a float32 buffer. `x.astype('float32')`, or another dtype in the spec.",
@@ -65,4 +66,7 @@ SEEN = {
     "TG710": "70,000 rows by `grid: {by: M}`. Put the longest dimension on bx.",
     "TG711": "A read-only array as an output. Pass one that may be written.",
     "TG712": "An array that another library is still filling. Synchronise its stream first.",
+    "TG713": "The first call of an operator inside of `torch.cuda.graph(g)`. Call it once before.",
+    "TG714": "A module's weights under an operator without a backward. `torch.no_grad()`, or `backward=`.",
+    "TG715": "A backward whose buffer is `dx` where the forward has `X`. Name it `dX`.",
 }
