@@ -46,7 +46,7 @@ class Kernel:
         return f"<kernel {self.terms.kernel}({', '.join(words)}), {self.cubin.arch}>"
 
     def load(self, device: int) -> Function:
-        """Load the kernel on a GPU, which else its first call there does. Raises EnvironmentLack TG503, CallError TG491."""
+        """Load the kernel on a GPU, as its first call there does. Raises EnvironmentLack TG503, CallError TG491."""
         if device not in self._functions:
             image, kernel = self.cubin.image, self.terms.kernel
             try:
