@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-
 from calls.pretended import Torch, aligned
+
 from tilegen.dtypes import numpy_dtype
 
 
@@ -116,6 +116,7 @@ class PretendedTorch(Torch):
         self.guards: dict[str, Any] = {}
         self.contexts: list[Context] = []
         self.grads, self.capturing = True, False
+        self.Tensor.requires_grad, self.Tensor.device = False, SimpleNamespace(type="cuda")
         for name in ("bfloat16", "float8_e4m3fn", "int8", "int32", "float64"):
             setattr(self, name, numpy_dtype(name))
         self.Tag = SimpleNamespace(needs_exact_strides="exact", needs_fixed_stride_order="order")

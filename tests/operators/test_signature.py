@@ -1,4 +1,4 @@
-"""What an operator takes and makes: schemas, sizes as formulas, forms of results, against what a kernel's call finds."""
+"""What an operator takes and makes: schemas, sizes as formulas, forms of results, beside what a call finds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from drawn_indices import draw_value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from specs.kernels import every_spec, small_spec
 
-from drawn_indices import draw_value
 from operators.page import ADD, DW, DX, RMSNORM, SQUARE, copy_spec
 from operators.pretended import Fake, Symbol, tracing
 from tilegen import load
@@ -64,7 +64,7 @@ def test_schemas(source: Any, schema: str) -> None:
 @pytest.mark.sweep(8)
 @every_spec
 def test_sizes_and_results_are_those_of_a_call(path: Path) -> None:
-    """Of arrays as a call brings them, an operator finds the parameters and allocates the results that the call does."""
+    """Of arrays as a call brings them, an operator finds the parameters and forms the results that the call does."""
     draft = small_spec(path)
     terms = give_parts(draft.spec, terms_of(draft.spec, draft.plan))
     signature = derive_signature("mine::op", draft.spec)

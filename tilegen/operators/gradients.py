@@ -92,7 +92,7 @@ def plan_gradients(forward: OperatorSignature, parts: Sequence[Part]) -> Gradien
     for k, part in enumerate(parts):
         for name in part.takes:
             if name not in known:
-                message = f"a backward of {forward.name} takes '{name}', which is none of {', '.join(known)}"
+                message = f"a backward of {forward.name} takes '{name}', which is nothing that it has"
                 found.append(_flaw(message, _mark_of(part, name), suggest(name, known)))
         if part.signature is None:
             continue
@@ -124,8 +124,8 @@ def _check_kernel(
             message = f"a backward of {forward.name} writes '{array.name}', which is there before"
             found.append(_flaw(message, array.mark, "give what it writes another name"))
         elif array.access == "out" and array.name not in wanted and array.name not in later:
-            message = f"a backward of {forward.name} writes '{array.name}', which is none of {', '.join(wanted)}"
-            found.append(_flaw(f"{message}, and no part behind it takes it", array.mark, suggest(array.name, wanted)))
+            message = f"a backward of {forward.name} writes '{array.name}', which is no gradient of a tensor of it"
+            found.append(_flaw(f"{message}, and no part behind takes it", array.mark, suggest(array.name, wanted)))
         elif like := {**wanted, **known}.get(array.name):
             found += _compare(forward, array, like)
     return found
@@ -207,15 +207,15 @@ def compute_gradients(
     they are made contiguous. Raises CallError TG714 where the functions do not give what is left.
     """
     asked = {gradient_of(name): name for name in needs}
-    there, own = dict(known), {a.name for a in gradients.forward.arrays}
+    there, given = dict(known), {gradient_of(a.name) for a in gradients.forward.results}
     for k in _choose_parts(gradients, asked):
         part, run = gradients.parts[k], runs[k]
         scalars = {name: params[name] for name in part.params if name in params}
         if part.signature is None:
             there |= _ask_function(gradients, run, {name: there[name] for name in part.takes} | scalars)
             continue
-        loose = {a.name for a in part.signature.given if a.is_row} - own
-        made = run(*(there[n].contiguous() if n in loose else there[n] for n in part.takes), **scalars)
+        rows = {a.name for a in part.signature.given if a.is_row} & given
+        made = run(*(there[n].contiguous() if n in rows else there[n] for n in part.takes), **scalars)
         there |= zip(part.gives, made if isinstance(made, tuple) else (made,), strict=True)
     if missing := [name for gradient, name in asked.items() if there.get(gradient) is None]:
         raise CallError([refuse_grad(gradients.forward, a) for a in gradients.forward.given if a.name in missing])
