@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import tilegen
 from tests.operators.page import ADD, DW, DX, PAGE, RMSNORM, ROOT, SQUARE, SQUARE_BACKWARD, copy_spec
+from tilegen.cli import cli
 from tilegen.errors import CallError
 from tilegen.gpu.device import probe_device
 
@@ -314,3 +318,29 @@ def test_the_pages_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(tmp_path)
     failed, tried = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert (failed, tried > 15) == (0, True)
+
+
+def test_a_function_of_the_page_beside_its_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its results are held to the spec's bounds, plain and compiled; a wrong one and one that rounds are not timed."""
+    (code,) = re.findall(r"^```python\n(import torch\n.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+    code = code.replace("def rmsnorm", "def norm_of_the_page")
+    softmax = "def softmax(X):\n    return torch.softmax(X, -1)\n"
+    wrong = "def wrong(X):\n    return torch.softmax(X * 1.1, -1)\n"
+    gemm = "def product(A, B):\n    return A @ B\n"
+    (tmp_path / "functions_of_page.py").write_text("\n\n".join([code, softmax, wrong, gemm]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for stem, name in (("rmsnorm", "norm_of_the_page"), ("softmax_rows", "softmax"), ("gemm", "product")):
+        word = f"functions_of_page:{name}"
+        found = bench(stem, "--against", word)
+        assert found["absent"].keys() <= {"cublas"}, found["absent"]
+        assert all(found["peers"][f"{word}{way}"]["median_us"] > 0 for way in ("", " compiled"))
+    found = bench("softmax_rows", "--against", "functions_of_page:wrong", "torch")
+    assert list(found["peers"]) == ["copy"]
+    assert "elements are too far off" in found["absent"]["functions_of_page:wrong"]
+
+
+def bench(stem: str, *words: str) -> Any:
+    path = str(ROOT / "specs" / f"{stem}.yaml")
+    done = CliRunner().invoke(cli, ["bench", path, *words, "--format", "json", "--rounds", "3"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)["results"][0]
