@@ -332,7 +332,7 @@ def test_a_function_of_the_page_beside_its_kernel(tmp_path: Path, monkeypatch: p
     for stem, name in (("rmsnorm", "norm_of_the_page"), ("softmax_rows", "softmax"), ("gemm", "product")):
         word = f"functions_of_page:{name}"
         found = bench(stem, "--against", word)
-        assert found["absent"].keys() <= {"cublas"}, found["absent"]
+        assert not [absent for absent in found["absent"] if word in absent], found["absent"]
         assert all(found["peers"][f"{word}{way}"]["median_us"] > 0 for way in ("", " compiled"))
     found = bench("softmax_rows", "--against", "functions_of_page:wrong", "torch")
     assert list(found["peers"]) == ["copy"]

@@ -119,7 +119,7 @@ class PretendedTorch(Torch):
         self.Tensor.requires_grad, self.Tensor.device = False, SimpleNamespace(type="cuda")
         for name in ("bfloat16", "float8_e4m3fn", "int8", "int32", "float64"):
             setattr(self, name, numpy_dtype(name))
-        self.Tag = SimpleNamespace(needs_exact_strides="exact", needs_fixed_stride_order="order")
+        self.Tag = SimpleNamespace(needs_exact_strides="exact")
         self.cuda = SimpleNamespace(is_current_stream_capturing=lambda: self.capturing)
         self.sym_min, self.sym_max = pick("min"), pick("max")
         self._C._after_autograd_keyset = 0b10

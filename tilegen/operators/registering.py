@@ -64,7 +64,7 @@ def register(torch: Any, operator: Operator) -> Any:
     runs = [register(torch, step) if isinstance(step, Operator) else step for step in operator.steps]
     made = torch.library.custom_op(
         signature.name, make_kernel_function(torch, operator), mutates_args=signature.changed, schema=signature.schema,
-        tags=(getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order),),
+        tags=(torch.Tag.needs_exact_strides,),
     )  # fmt: skip
     made.register_fake(make_fake(torch, signature))
     if signature.changed or not signature.results:
