@@ -82,10 +82,6 @@ class Tensor(np.ndarray[Any, Any]):
     def copy_(self, other: Any) -> None:
         self[...] = other
 
-    def to(self, dtype: Any) -> Any:
-        with np.errstate(all="ignore"):
-            return self.astype(dtype)
-
     def cpu(self) -> Any:
         return self
 
@@ -98,8 +94,8 @@ def make_torch() -> Any:
         cuda=SimpleNamespace(is_available=lambda: True, ExternalStream=lambda pointer: pointer,
                              stream=lambda stream: nullcontext()),
         from_dlpack=lambda array: array.view(Tensor), no_grad=nullcontext, compile=lambda function, dynamic: function,
-        zeros=lambda n, dtype, device: np.zeros(n, dtype).view(Tensor), as_tensor=lambda x, device: np.asarray(x),
-        float32=np.float32, float64=np.float64, int64=np.int64,
+        zeros=lambda n, dtype, device: np.zeros(n, dtype).view(Tensor), 
+        float32=np.float32, uint8=np.uint8,
     )  # fmt: skip
 
 

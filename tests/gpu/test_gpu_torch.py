@@ -86,8 +86,7 @@ def test_opcheck_of_specs(stem: str) -> None:
         "permute_0213": lambda: torch.randn(2, 16, 32, 128, device="cuda").to(torch.bfloat16),
         "rows_any_size": lambda: rows(40, 90)[:37, :61], "softmax_short_rows": lambda: rows(9, 77),
     }[stem]()  # fmt: skip
-    (array,) = tilegen.compile(ROOT / "specs" / f"{stem}.yaml").terms.arrays[:1]
-    given = given.to(getattr(torch, array.dtype))
+    given = given.to(getattr(torch, tilegen.load(ROOT / "specs" / f"{stem}.yaml").buffer("X").dtype))
     check_all(getattr(torch.ops.tests, stem).default, (given,))
     made = operator(given)
     if stem == "transpose_tma":

@@ -17,7 +17,6 @@ import numpy as np
 
 from tilegen import gpu
 from tilegen.arithmetic.bounds import find_beyond
-from tilegen.arithmetic.formats import FLOAT_FORMATS
 from tilegen.bench.libraries import load_library, on_stream
 from tilegen.bench.meaning import NotApplicable, Peer, Prepared, Task
 from tilegen.bench.products import Doubles, Product
@@ -145,20 +144,14 @@ def view_array(torch: Any, image: Any, array: ArrayArgument, case: Mapping[str, 
     return flat.as_strided(*form_array(array, case))
 
 
-def lay_out(torch: Any, result: Any, array: ArrayArgument, case: Mapping[str, int]) -> Callable[[Array], Array]:
-    """A result as a function of offsets in the array's physical image: its elements there, on the host."""
+def lay_out(torch: Any, result: Any, array: ArrayArgument, case: Mapping[str, int]) -> Array:
+    """A result as the array's physical image on the host; what lies between its elements is 0."""
     shape, strides = form_array(array, case)
     span = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
     image = torch.zeros(span, dtype=result.dtype, device=result.device)
     image.as_strided(shape, strides).copy_(result)
-
-    def at(offsets: Array) -> Array:
-        wide = torch.float64 if array.dtype in FLOAT_FORMATS else torch.int64
-        places = torch.as_tensor(offsets, device=image.device)
-        found: Array = image[places].to(wide).cpu().numpy()
-        return found
-
-    return at
+    found: Array = image.view(torch.uint8).cpu().numpy().view(numpy_dtype(array.dtype))
+    return found
 
 
 def name_results(outputs: Sequence[ArrayArgument], made: Any, case: Mapping[str, int]) -> dict[str, Any]:
@@ -182,13 +175,11 @@ def name_results(outputs: Sequence[ArrayArgument], made: Any, case: Mapping[str,
 
 
 # ---------------------------------------------------------------- right before fast
-def compare_results(
-    asked: FunctionTask, inputs: Mapping[str, Array], results: Mapping[str, Callable[[Array], Array]]
-) -> None:
+def compare_results(asked: FunctionTask, inputs: Mapping[str, Array], results: Mapping[str, Array]) -> None:
     """Raise NotApplicable at the first element that is further from the spec's meaning than verify lets a kernel be.
 
-    ``results``: elements at offsets. Sums may be made in any order, as ``verify --against`` allows; of a large grid the
-    elements of as many CTAs as are affordable are compared, from all over it.
+    ``inputs``, ``results``: physical images. Sums may be made in any order, as ``verify --against`` allows. Of a large
+    grid the elements of as many CTAs as are affordable are compared, from all over it.
     """
     spec, case = asked.built.spec, asked.case
     declared = {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
@@ -197,7 +188,7 @@ def compare_results(
     with np.errstate(all="ignore"):  # random bits are NaNs of every kind
         bounds = run_bounded(spec, spread_ctas(spec, case, elements), given, case, is_tight=False)
     for name, (at, want) in sorted(bounds.items()):
-        got = results[name](at)
+        got = results[name][at]
         wrong, _ = find_beyond(got, want)
         if wrong.any():
             first = int(wrong.argmax())
