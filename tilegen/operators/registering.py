@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.errors import CallError, Diagnostic, EnvironmentLack
 from tilegen.gpu.call.arrays import Seen
 from tilegen.operators.gradients import check_needs, compute_gradients, gradient_of, refuse_grad
-from tilegen.operators.planning import Operator, Settings, plan_operator
+from tilegen.operators.planning import Operator, plan_operator
 from tilegen.operators.signature import OperatorSignature, check_tensors, form_results, qualify_name, refuse
 from tilegen.operators.sizes import TensorForm
 from tilegen.pipeline import Source
@@ -21,7 +21,7 @@ _guards: dict[str, Any] = {}  # by operator, the library that refuses gradients:
 
 def torch_op(
     name: str, spec: Source, backward: Backward | Sequence[Backward] | None = None, *, arch: str | None = None,
-    params: Settings | None = None,
+    params: Mapping[str, int | float] | None = None,
 ) -> Any:  # fmt: skip
     """An operator of torch that launches a spec's kernel: ``torch_op("mine::rmsnorm", "rmsnorm.yaml")(x, w)``.
 
