@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilegen.errors import SpecError as SpecError
     from tilegen.errors import TilegenError as TilegenError
     from tilegen.gpu.call import Kernel as Kernel
+    from tilegen.operators.registering import torch_op as torch_op
     from tilegen.pipeline import Built as Built
     from tilegen.pipeline import build as build
     from tilegen.pipeline import expand as expand
@@ -41,7 +42,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Built", "CallError", "EnvironmentLack", "InputError", "Kernel", "LayoutError", "ProofError", "Spec", "SpecError",
     "TilegenError", "Verified", "access", "build", "compile", "expand", "explain", "layouts", "load",
-    "print_spec", "verify",
+    "print_spec", "torch_op", "verify",
 ]  # fmt: skip
 
 _MODULES = {
@@ -51,6 +52,7 @@ _MODULES = {
     ),
     "tilegen.calling": ("compile",),
     "tilegen.gpu.call": ("Kernel",),
+    "tilegen.operators.registering": ("torch_op",),
     "tilegen.spec.data": ("Spec",),
     "tilegen.spec.printing": ("print_spec",),
     "tilegen.verifying": ("Verified", "verify"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from math import prod
 from numbers import Integral
 
 import numpy as np
@@ -285,15 +286,20 @@ def verify_floats_run(
     given = {n: images[n].view(np.uint8) for n, m in memories.items() if m.access != "out"}
     raw = run(given, {n: images[n].nbytes for n, m in memories.items() if m.access != "in"})
     got = {name: np.ascontiguousarray(image).view(numpy_dtype(memories[name].dtype)) for name, image in raw.items()}
-    x, y, z = launch_of(spec, case).grid
-    per_cta = max(1, sum(image.size for image in got.values()) // (x * y * z))
-    most = max(1, _BOUNDED_ELEMS // per_cta)
-    numbers = np.unique(np.linspace(0, x * y * z - 1, min(most, x * y * z)).astype(np.int64))
-    ctas = [(int(n) % x, int(n) // x % y, int(n) // (x * y)) for n in numbers]
+    ctas = spread_ctas(spec, case, sum(image.size for image in got.values()))
     lines = _compare_floats(built, case, inputs, ctas, None, against, images=got, watch=watch)
-    if len(ctas) == x * y * z:
+    total = prod(launch_of(spec, case).grid)
+    if len(ctas) == total:
         _check_untouched(built, case, inputs, ctas, images, got)
-    return [f"{line} ({_count(len(ctas), 'CTA')} of {x * y * z})" for line in lines]
+    return [f"{line} ({_count(len(ctas), 'CTA')} of {total})" for line in lines]
+
+
+def spread_ctas(spec: Spec, case: Mapping[str, int], elements: int) -> list[tuple[int, int, int]]:
+    """CTAs whose bounds are affordable: all, or as many from all over the grid; ``elements`` of all outputs."""
+    x, y, z = launch_of(spec, case).grid
+    most = max(1, _BOUNDED_ELEMS // max(1, elements // (x * y * z)))
+    numbers = np.unique(np.linspace(0, x * y * z - 1, min(most, x * y * z)).astype(np.int64))
+    return [(int(n) % x, int(n) // x % y, int(n) // (x * y)) for n in numbers]
 
 
 def _check_untouched(

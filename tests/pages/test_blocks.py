@@ -31,6 +31,8 @@ RUNNERS = {
     ("layouts", "console"): "tests/test_layout_docs.py",
     ("layouts", "yaml"): "tests/spec/test_tensor_memory.py",
     ("permutation", "console"): "tests/test_layout_docs.py",
+    ("torch", "python"): "tests/gpu/test_gpu_torch.py",
+    ("torch", "yaml"): "tests/operators/page.py",
     ("tutorial", "console"): "tests/pages/test_tutorial.py",
     ("tutorial", "diff"): "tests/pages/test_tutorial.py",
     ("tutorial", "python"): "tests/pages/test_tutorial.py",

@@ -9,6 +9,7 @@ from tilegen.bench.peers import NAMES, choose_peers, nearest_peer
 from tilegen.bench.picture import Bar, BarGroup, describe_ceilings, group_of, result_text, svg_picture
 from tilegen.bench.results import Result, Row, result_data
 from tilegen.bench.running import BenchWishes, bench_built
+from tilegen.bench.user_functions import UserFunction
 
 __all__ = [
     "NAMES",
@@ -18,6 +19,7 @@ __all__ = [
     "Result",
     "Row",
     "Session",
+    "UserFunction",
     "bench_built",
     "choose_peers",
     "describe_ceilings",

@@ -15,11 +15,11 @@ from tilegen.bench.products import Product
 from tilegen.dtypes import DTYPES
 from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
-from tilegen.proofs.floats import draw_elements
+from tilegen.proofs.floats import computes, draw_elements
 from tilegen.render import launch_info
 from tilegen.verifying import compile_for, launch_case
 
-SEEDS = 32  # of a set: arrays of one product are not drawn alike
+SEEDS = 32  # of a set: its arrays are not drawn alike
 Images = Mapping[str, Any]  # the bytes of every argument, by name
 
 
@@ -35,29 +35,28 @@ def argument_bytes(built: Built, case: Mapping[str, int]) -> dict[str, int]:
 
 
 def lay_out(session: Session, built: Built, case: Mapping[str, int], seed: int) -> tuple[Task, list[Images], Rotation]:
-    """Sets of buffers, filled with random bits or, of a product, random normal elements; the task that they are for."""
+    """Sets of buffers and the task that they are for: filled with random normal elements where a spec computes or
+    multiplies, else with random bits.
+    """
     gpu.free_memory()
     sizes, moved = argument_bytes(built, case), moved_bytes(built, case)
     rotation = plan_rotation(moved, session.device.l2_bytes, session.device.memory_bytes)
     memories = {m.name: m for m in arrays(built.plan)}
     meaning = derive_meaning(built.spec, case)
-    if isinstance(meaning, Product):
-        drawn: list[Images] = [
-            {name: _draw_image(session, memories[name], case, size, SEEDS * (seed + k) + number)
-             for number, (name, size) in enumerate(sizes.items())}
-            for k in range(rotation.sets)
-        ]  # fmt: skip
-        return Task(meaning, (), (), session.watch, tuple(drawn)), drawn, rotation
+    make = _draw_image if isinstance(meaning, Product) or computes(built.spec) else _make_image
     sets: list[Images] = [
-        {name: _make_image(session, memories[name], case, size, seed + k) for name, size in sizes.items()}
+        {name: make(session, memories[name], case, size, SEEDS * (seed + k) + number)
+         for number, (name, size) in enumerate(sizes.items())}
         for k in range(rotation.sets)
-    ]
+    ]  # fmt: skip
+    if isinstance(meaning, Product):
+        return Task(meaning, (), (), session.watch, tuple(sets)), sets, rotation
     half = max(1, moved // 2)
     copies = tuple((gpu.allocate_bytes(half), gpu.allocate_bytes(half)) for _ in range(rotation.sets))
     for source, _ in copies:
         gpu.fill_random(session.watch.instruments, source, seed)
     pairs = () if isinstance(meaning, str) else tuple((s[meaning.source], s[meaning.target]) for s in sets)
-    return Task(meaning, pairs, copies, session.watch), sets, rotation
+    return Task(meaning, pairs, copies, session.watch, tuple(sets)), sets, rotation
 
 
 def _make_image(session: Session, memory: Memory, case: Mapping[str, int], size: int, seed: int) -> Any:

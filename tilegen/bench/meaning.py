@@ -137,7 +137,7 @@ class Task:
     """The buffers of every set, as arrays of bytes, and what is to be done with them.
 
     ``pairs``: (source, target) of the meaning, none without one. ``copies``: two arrays whose bytes are together those
-    that the kernel reads and writes; none of a product. ``sets``: all arrays by name, of a product.
+    that the kernel reads and writes; none of a product. ``sets``: all arrays by name.
     """
 
     meaning: Meaning | Product | str

@@ -51,8 +51,10 @@ class Absent:
     reason: str
 
 
-def choose_peers(against: Sequence[str], is_product: bool = False) -> tuple[Peer, ...]:
+def choose_peers(against: Sequence[str], is_product: bool = False, is_alone: bool = False) -> tuple[Peer, ...]:
     """The named peers, and the copy beside what is no product; without names, those for it that are quick to start.
+
+    ``is_alone``: without names none, for there are peers of the user's own.
 
     >>> [p.name for p in choose_peers(["torch.compile"])], [p.name for p in choose_peers([])]
     (['copy', 'torch.compile'], ['copy', 'torch', 'cupy', 'triton'])
@@ -65,7 +67,8 @@ def choose_peers(against: Sequence[str], is_product: bool = False) -> tuple[Peer
         if name not in NAMES:
             raise KeyError(name)
     able = [p.name for p in PEERS if (p.multiply if is_product else p.prepare) is not None]
-    wanted = {*(against or [p.name for p in PEERS if p.name in able and not p.is_asked])}
+    usual = [] if is_alone else [p.name for p in PEERS if p.name in able and not p.is_asked]
+    wanted = {*(against or usual)}
     wanted |= set() if is_product else {"copy"}
     return tuple(peer for peer in PEERS if peer.name in wanted)
 

@@ -28,6 +28,7 @@ from tilegen.bench.measuring import (
 from tilegen.bench.peers import Absent, choose_peers, describe_absence
 from tilegen.bench.products import Product
 from tilegen.bench.results import Reached, Result, Row
+from tilegen.bench.user_functions import UserFunction, peers_of
 from tilegen.pipeline import Built
 from tilegen.proofs.meaning import parameter_cases
 
@@ -38,6 +39,7 @@ KERNEL = "tilegen"
 class BenchWishes:
     """What to measure: peers by name (none: all that start quickly), rounds, the seed of the data.
 
+    ``functions``: peers of the user's own; with them and without names, no others but the copy.
     ``is_verified``: the caller has compared the kernel with the spec's meaning in NumPy. ``launches``: in the graph
     that each sample is, 0: one launch alone, or a graph where that is too short to be timed.
     """
@@ -47,21 +49,25 @@ class BenchWishes:
     seed: int = 1
     is_verified: bool = False
     launches: int = 0
+    functions: tuple[UserFunction, ...] = ()
 
 
 def bench_built(session: Session, built: Built, wishes: BenchWishes) -> Result:
     """Check the kernel and its peers, then time them in turns. The parameters have their defaults.
 
-    Raises ProofError if the kernel writes anything but what the spec means; a peer that fails is named as absent.
+    Raises ProofError if the kernel writes anything but what the spec means, and InputError TG604 for a function of the
+    user's that takes what the spec does not have; a peer that fails is named as absent.
     """
     case = parameter_cases(built.spec)[0]
+    own = peers_of(wishes.functions, built, case)
     task, sets, rotation = lay_out(session, built, case, wishes.seed)
     kernel = load_kernel(session, built, case, sets)
     expected = expect_target(session, task)
     product = task.meaning if isinstance(task.meaning, Product) else None
     accuracy = measure_kernel(task, expected, kernel) if product else None
     checked = check_kernel(session, built, task, kernel, expected, None if wishes.is_verified else wishes.seed)
-    ready, absent = prepare_peers(session, task, choose_peers(wishes.against, product is not None), expected)
+    peers = (*choose_peers(wishes.against, product is not None, bool(own)), *own)
+    ready, absent = prepare_peers(session, task, peers, expected)
     candidates = {KERNEL: kernel} | {name: prepared.candidate for name, prepared in ready.items()}
     loops, missing = prepare_loops(session, product, kernel) if product else ({}, [])
     both = candidates | {name: loop.candidate for name, loop in loops.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import click
 
@@ -11,6 +12,7 @@ from tilegen.bench import (
     BenchWishes,
     Result,
     Session,
+    UserFunction,
     bench_built,
     choose_peers,
     describe_ceilings,
@@ -23,6 +25,7 @@ from tilegen.bench import (
 )
 from tilegen.cli.building import do_all
 from tilegen.cli.console import print_data, print_json
+from tilegen.cli.functions import find_function, names_function
 from tilegen.cli.reading import Word
 from tilegen.errors import EnvironmentLack
 from tilegen.pipeline import build, load
@@ -33,13 +36,19 @@ def bench_command(
 ) -> int:
     """Measure every spec and print one picture. Raises SeveralFailed, or EnvironmentLack without a GPU.
 
-    Of specs that cannot be loaded it says so, with or without one.
+    Of specs that cannot be loaded it says so, with or without one. Raises InputError TG604 for a function that is not
+    there.
     """
+    named = [name for name in wishes.against if names_function(name)]
+    functions = tuple(UserFunction(name, find_function(name)) for name in named)
+    others = tuple(name for name in wishes.against if name not in named)
+    wishes = replace(wishes, against=others, functions=functions)
     try:
         choose_peers(wishes.against)
     except KeyError as error:
         name = str(error.args[0])
-        message = f"{name[:40]!r} is no peer; did you mean {nearest_peer(name)!r}?"
+        wanted = "write module:function" if ":" in name else f"did you mean {nearest_peer(name)!r}?"
+        message = f"{name[:40]!r} is no peer; {wanted}"
         raise click.BadParameter(message, param_hint="'--against'") from None
     try:
         gpu.require_gpu()

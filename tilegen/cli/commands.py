@@ -241,14 +241,16 @@ class BenchCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         from tilegen.bench import NAMES
+        from tilegen.cli.functions import names_function
 
         words: list[str] = []
         is_listing = False  # the words before are --against and names
         for word in args:
-            if is_listing and word in NAMES and words[-1] != "--against":
+            is_peer = word in NAMES or names_function(word)
+            if is_listing and is_peer and words[-1] != "--against":
                 words.append("--against")
             words.append(word)
-            is_listing = word == "--against" or (is_listing and word in NAMES)
+            is_listing = word == "--against" or (is_listing and is_peer)
         return super().parse_args(ctx, words)
 
 
@@ -256,8 +258,9 @@ class BenchCommand(click.Command):
 @with_specs
 @click.option(
     "--against", multiple=True, metavar="NAME",
-    help="Only these peers, beside the copy where nothing is multiplied: cublas, torch, torch.compile, cupy, triton. "
-    "Several names may follow.  [default: all but torch.compile, which is slow to start]",
+    help="Only these peers, beside the copy where nothing is multiplied: cublas, torch, torch.compile, cupy, triton; "
+    "or module:function of your own, over torch tensors by the names of the spec's arrays, as it stands and compiled. "
+    "Several may follow.  [default: all named but torch.compile, which is slow to start]",
 )  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 10_000), default=30, show_default=True, help="Samples of each.")
 @click.option("--seed", type=click.IntRange(0, 65535), default=1, show_default=True, help="Seed of the data.")

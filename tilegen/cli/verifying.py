@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 from tilegen.cli.building import do_all
@@ -18,35 +16,12 @@ from tilegen.cli.console import (
     print_json,
     print_note,
 )
+from tilegen.cli.functions import find_function
 from tilegen.cli.options import Manner
 from tilegen.cli.reading import Word
 from tilegen.gpu import find_device
-from tilegen.near_words import suggest
 from tilegen.pipeline import Built, build, load
-from tilegen.proofs.against import Meaning, refuse
 from tilegen.verifying import Verified, choose_device, reads_arrays, verify_built
-
-
-def find_function(text: str) -> Meaning:
-    """The function that ``module:function`` names; modules are looked for in the working directory first.
-
-    Raises InputError TG604.
-    """
-    module, colon, name = text.partition(":")
-    if not colon or not module or not name:
-        raise refuse(f"'{text}' is not written as module:function", "write --against my_meanings:softmax")
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        found = getattr(import_module(module), name, None)
-    except Exception as error:
-        hint = f"without .py: --against {module[:-3]}:{name}" if module.endswith(".py") else ""
-        raise refuse(f"module '{module}' cannot be imported: {type(error).__name__}: {error}", hint) from None
-    if not callable(found):
-        own = [n for n, one in vars(import_module(module)).items() if callable(one) and not n.startswith("_")]
-        raise refuse(f"module '{module}' has no function '{name}'", suggest(name, own))
-    function: Meaning = found
-    return function
 
 
 @dataclass(frozen=True)

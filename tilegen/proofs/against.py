@@ -81,7 +81,7 @@ def ask_meaning(
         given[name] = values(places_of(spec.buffer(name), params)).astype(np.float64)
     given |= {c.name: c.value for c in spec.constants}
     given |= {p.name: params.get(p.name, p.default) for p in arguments(spec.params)}
-    result = _call(function, given)
+    result = _call(function, choose_given(function, given))
     if isinstance(result, Mapping):
         found = dict(result)
     elif len(outputs) == 1:
@@ -105,7 +105,12 @@ def refuse(message: str, hint: str = "") -> InputError:
     return InputError(Diagnostic(CANNOT_USE, f"--against: {message}", None, hint))
 
 
-def _call(function: Meaning, given: Mapping[str, Any]) -> Any:
+def choose_given(function: Meaning, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a function takes of what there is, by name. Raises InputError TG604 where it takes what is not there.
+
+    >>> choose_given(lambda X, eps=1: X, {"X": 3, "W": 4})
+    {'X': 3}
+    """
     try:
         asked = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -115,9 +120,13 @@ def _call(function: Meaning, given: Mapping[str, Any]) -> Any:
         if p.name not in given and p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
             raise refuse(f"it takes '{p.name}', which is no input or param", f"there are {', '.join(given)}")
     names = {p.name for p in asked}
+    return {n: x for n, x in given.items() if takes_all or n in names}
+
+
+def _call(function: Meaning, given: Mapping[str, Any]) -> Any:
     try:
         with np.errstate(all="ignore"):
-            return function(**{n: x for n, x in given.items() if takes_all or n in names})
+            return function(**given)
     except Exception as error:
         raise refuse(f"it raises {type(error).__name__}: {error}") from error
 

@@ -45,6 +45,16 @@ class Kernel:
         words = [a.name for a in self.terms.arrays] + [f"{p.name}=.." for p in self.terms.params]
         return f"<kernel {self.terms.kernel}({', '.join(words)}), {self.cubin.arch}>"
 
+    def load(self, device: int) -> Function:
+        """Load the kernel on a GPU, as its first call there does. Raises EnvironmentLack TG503, CallError TG491."""
+        if device not in self._functions:
+            image, kernel = self.cubin.image, self.terms.kernel
+            try:
+                self._functions[device] = self._driver().load(image, kernel, device, self.terms.dynamic_bytes)
+            except DriverError as e:
+                raise self._explain_load(e, device) from None
+        return self._functions[device]
+
     def __call__(self, /, *arrays: Any, **params: Any) -> Any:
         if len(arrays) == 2 and not params and (self._again(arrays) or self._again_in_turn(arrays)):
             return None
@@ -140,7 +150,7 @@ class Kernel:
 
     def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> CallKind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
-        kind = decide(self.terms, arrays, libraries, params, self._load, self._driver())
+        kind = decide(self.terms, arrays, libraries, params, self.load, self._driver())
         if kind.form.maps:
             kind.keep_maps(lambda pointers: self._encode(kind, pointers))
         with suppress(TypeError):  # an array whose form is nothing to look up is decided on every time
@@ -160,15 +170,6 @@ class Kernel:
             x, y = (self._readers.libraries[type(array)].match(array) for array in arrays)
             kind.again = repeat_over_two(kind, x, y, self._launch_again)
         self._again = self._ways[key] = kind.again
-
-    def _load(self, device: int) -> Function:
-        if device not in self._functions:
-            image, kernel = self.cubin.image, self.terms.kernel
-            try:
-                self._functions[device] = self._driver().load(image, kernel, device, self.terms.dynamic_bytes)
-            except DriverError as e:
-                raise self._explain_load(e, device) from None
-        return self._functions[device]
 
     def _explain_load(self, error: DriverError, device: int) -> TilegenError:
         if error.status == NO_BINARY:

@@ -332,6 +332,7 @@ BUILD_RULES = {
     "TG502": Rule("no GPU", "This needs an NVIDIA GPU and CuPy. `tilegen doctor` says what is missing."),
     "TG504": Rule("no driver for TMA", "TMA's descriptors are encoded by the NVIDIA driver, of CUDA 12 or later."),
     "TG503": Rule("a GPU of another arch", "Code for the spec's arch does not run on this GPU: use --arch."),
+    "TG505": Rule("no PyTorch", "`tilegen.torch_op` registers an operator with PyTorch, 2.7 or later: install it."),
 }
 
 
@@ -387,5 +388,21 @@ CALL_RULES = {
         "an array of another stream",
         "It says, by __cuda_array_interface__, that a stream of its own is filling it. Nothing is synchronised in "
         "secret.",
+    ),
+    "TG713": Rule(
+        "a kernel that must be compiled while a CUDA graph is captured",
+        "An operator is compiled by its first call on a GPU, which takes seconds, and CUDA loads no code during a "
+        "capture. A call before the capture, with tensors of any size, is enough.",
+    ),
+    "TG714": Rule(
+        "a tensor that requires grad, and no gradient of it",
+        "The gradients of an operator are those that the specs or functions given as 'backward' write: dX is that of "
+        "X. An operator that changes its tensors has none.",
+    ),
+    "TG715": Rule(
+        "a spec that is no operator of torch, or no backward of it",
+        "An operator takes a tensor at least, and the forms of its results follow from its arguments. A backward "
+        "takes the forward's tensors and results by their names, and the gradient of a result Y as dY; it writes dX "
+        "for the gradient of X, or what a part behind it takes.",
     ),
 }

@@ -45,6 +45,7 @@ SEEN = {
     "TG502": "`tilegen verify --device gpu` on a machine without a GPU. `--device cpu` runs the plan in NumPy.",
     "TG503": "`tilegen verify --device gpu` of a spec for sm_90a on an A100. `--arch sm_80`, where the spec allows it.",
     "TG504": "A call of a kernel with TMA under a driver of CUDA 11. Install a newer driver.",
+    "TG505": "`tilegen.torch_op(..)` in an environment without PyTorch. `pip install torch`.",
     "TG601": "`--outptu x` behind `tilegen build`. `tilegen build --help` has the names.",
     "TG602": "`tilegen build SPEC -o README.md`, a file. Name a folder that may be written.",
     "TG603": "`tilegen build a.yaml b.yaml`, both with `kernel: gemm`. Rename one, or write to two folders.",
@@ -64,4 +65,7 @@ SEEN = {
     "TG710": "70,000 rows by `grid: {by: M}`. Put the longest dimension on bx.",
     "TG711": "A read-only array as an output. Pass one that may be written.",
     "TG712": "An array that another library is still filling. Synchronise its stream first.",
+    "TG713": "The first call of an operator inside of `torch.cuda.graph(g)`. Call it once before.",
+    "TG714": "A module's weights under an operator without a backward. `torch.no_grad()`, or `backward=`.",
+    "TG715": "A backward whose buffer is `dx` where the forward has `X`. Name it `dX`.",
 }
