@@ -18,7 +18,6 @@ from tilegen.errors import Diagnostic, EnvironmentLack, TilegenError
 from tilegen.side_by_side import Died, stream_tasks
 
 Result = TypeVar("Result")
-_MEMORY = "memory may have run out: with `-j {fewer}` fewer kernels are in it at a time"
 
 
 def do_all(
@@ -45,7 +44,7 @@ def try_all(
     is_elsewhere = not is_alone and manner.jobs > 1
     if is_elsewhere:
         _load_what_builds()
-    tasks = [partial(_attempt, work, name, is_alone) for name in specs]
+    tasks = [partial(_attempt, work, name, is_alone, manner.jobs) for name in specs]
     found: dict[int, Result | TilegenError] = {}
     with watch_progress(len(specs), is_elsewhere) as bar:
 
@@ -56,8 +55,7 @@ def try_all(
         outcomes = stream_tasks(tasks, manner.jobs, lambda k: bar.begin(specs[k], len(found)), idle)
         with closing(outcomes):
             for k, outcome in outcomes:
-                one = _tell_of(specs[k], outcome, manner.jobs) if isinstance(outcome, Died) else outcome
-                found[k] = one
+                one = found[k] = _explain_death(specs[k], outcome, manner.jobs)
                 if not manner.is_json:
                     with bar.give_way():
                         print_errors([one]) if isinstance(one, TilegenError) else show(one)
@@ -82,11 +80,15 @@ def _load_what_builds() -> None:
     import tilegen.render  # noqa: F401
 
 
-def _attempt(work: Callable[[str], Result], name: str, is_alone: bool) -> Result | TilegenError:
+def _attempt(work: Callable[[str], Result], name: str, is_alone: bool, jobs: int) -> Result | TilegenError:
     try:
         return work(name)
     except TilegenError as error:
         return error
+    except MemoryError as error:
+        if is_alone:
+            raise
+        return _lack_memory(name, str(error) or "no memory is left", jobs)
     except Exception as error:
         if is_alone:
             raise
@@ -95,6 +97,13 @@ def _attempt(work: Callable[[str], Result], name: str, is_alone: bool) -> Result
         return Bug(Diagnostic("TG690", f"{name}: internal error: {describe_bug(error)}; this is a bug in tilegen"))
 
 
-def _tell_of(name: str, died: Died, jobs: int) -> TilegenError:
-    hint = _MEMORY.format(fewer=max(1, jobs // 2))
-    return EnvironmentLack(Diagnostic("TG505", f"{name}: the process that worked on it is gone: {died.why}", hint=hint))
+def _explain_death(name: str, outcome: Result | TilegenError | Died, jobs: int) -> Result | TilegenError:
+    """The outcome itself, or the error that a process is gone."""
+    if not isinstance(outcome, Died):
+        return outcome
+    return _lack_memory(name, f"the process that worked on it is gone: {outcome.why}", jobs)
+
+
+def _lack_memory(name: str, why: str, jobs: int) -> TilegenError:
+    fewer = f"`-j {max(1, jobs // 2)}` has fewer kernels in memory at a time"
+    return EnvironmentLack(Diagnostic("TG505", f"{name}: {why}", hint=f"memory may have run out: {fewer}"))

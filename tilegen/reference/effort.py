@@ -13,7 +13,7 @@ from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import Placed, outline
 
-_PRODUCTS = 48  # multiply-adds take as long as an element that an op touches: 4 ns and 0.2 us, with bounds
+_PRODUCTS = 8  # multiply-adds take as long as an element that an op touches: 4 ns and 30 ns, with bounds
 
 
 def count_effort(spec: Spec, case: Mapping[str, int]) -> int:

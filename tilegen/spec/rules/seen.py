@@ -46,6 +46,7 @@ SEEN = {
     "TG502": "`tilegen verify --device gpu` on a machine without a GPU. `--device cpu` runs the plan in NumPy.",
     "TG503": "`tilegen verify --device gpu` of a spec for sm_90a on an A100. `--arch sm_80`, where the spec allows it.",
     "TG504": "A call of a kernel with TMA under a driver of CUDA 11. Install a newer driver.",
+    "TG505": "`tilegen verify specs/*.yaml` in 16 processes and 16 GB. `-j 4` takes a quarter of the memory.",
     "TG601": "`--outptu x` behind `tilegen build`. `tilegen build --help` has the names.",
     "TG602": "`tilegen build SPEC -o README.md`, a file. Name a folder that may be written.",
     "TG603": "`tilegen build a.yaml b.yaml`, both with `kernel: gemm`. Rename one, or write to two folders.",
