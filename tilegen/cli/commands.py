@@ -24,6 +24,7 @@ from tilegen.cli.options import (
     complete_codes,
     is_typed,
     read_manner,
+    share_cores,
     with_color,
     with_format,
     with_jobs,
@@ -127,6 +128,7 @@ def build(
     All specs are built before the first file is written. If one of them fails, DIR stays as it was. SPEC may be -,
     standard input.
     """
+    share_cores(specs, manner["jobs"])
     from tilegen.cli.building import BuildWishes, build_command
 
     if output == "-" and (len(specs) > 1 or checks or watches or (manner["form"] == "json" and is_typed("form"))):
@@ -164,6 +166,7 @@ def verify(
 
     SPEC may be -, standard input.
     """
+    share_cores(specs, manner["jobs"])
     from tilegen.cli.verifying import VerifyWishes, verify_command
 
     return verify_command(VerifyWishes(specs, device, seeds, arch, settings, against), read_manner(**manner))
@@ -280,6 +283,7 @@ def bench(
     the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason. SPEC
     may be -, standard input. Several are all built before the first is timed, and nothing runs beside it.
     """
+    share_cores(specs, jobs)
     from tilegen.bench import BenchWishes
     from tilegen.cli.benching import bench_command
 

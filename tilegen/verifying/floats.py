@@ -26,7 +26,7 @@ from tilegen.verifying.words import case_text, count
 
 Cta = tuple[int, int, int]
 _BOUNDED_ELEMS = 1 << 22  # elements of outputs whose bounds are computed for one run on a GPU
-_EFFORT = 1 << 29  # of the CTAs compared after one run, as count_effort has it: 15 s
+_EFFORT = 1 << 28  # of the CTAs compared after one run, as count_effort has it: 8 s
 _LONG = 1 << 27
 _PART = 1 << 16  # elements
 
