@@ -86,8 +86,8 @@ def svg_picture(groups: Sequence[BarGroup], note: str = "") -> str:
     line = f'<line class="c" x1="{right}" y1="{GAP}" x2="{right}" y2="{height - GAP}"/>'
     bottom = height + (TITLE if note else 0)
     text = [f'<text x="{LABEL}" y="{height + 10}">{escape(note)}</text>'] if note else []
-    title = ", ".join(group.title for group in groups)
-    described = "; ".join(f"{bar.label}: {bar.text}" for group in groups for bar in group.bars)
+    title = groups[0].title if len(groups) == 1 else f"{len(groups)} kernels"
+    described = "; ".join(f"{g.title}: {', '.join(f'{bar.label} {bar.text}' for bar in g.bars)}" for g in groups)
     return svg_page(WIDTH, bottom, title, described, [*bars, line, *text], _STYLE) + "\n"
 
 
