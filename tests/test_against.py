@@ -151,7 +151,7 @@ def test_every_cta_is_compared_where_that_is_affordable(monkeypatch: pytest.Monk
     built = build(load(SOFTMAX))
     lines = run_all(built)(softmax)
     assert len(lines) == 2 and all("3 CTAs of 3" in line for line in lines)
-    monkeypatch.setattr("tilegen.verifying._BOUNDED_ELEMS", 700)
+    monkeypatch.setattr("tilegen.verifying.floats._BOUNDED_ELEMS", 700)
     assert "2 CTAs of 3" in run_all(built)()[0]
 
 

@@ -115,9 +115,9 @@ def test_a_dash_takes_one_spec() -> None:
 def test_one_wrong_spec_and_nothing_is_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = tilegen("build", SF, write(tmp_path, BAD), REG, "-o", out)
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.exit_code == 1 and sorted(re.findall(r"(\w+)\.cu: ", result.stdout)) == ["copy_reg", "permute_sf"]
     assert "error[TG101]: unknown key 'thread'" in result.stderr and "bad.yaml:2:1" in result.stderr
-    assert not out.exists()
+    assert result.stderr.endswith(f"1 of 3 specs failed: nothing is written into {out}\n") and not out.exists()
     tilegen("build", SF, "-o", out)
     before = listing(out)
     tilegen("build", SF, tmp_path / "bad.yaml", "--arch", "sm_80", "-o", out)
@@ -126,7 +126,7 @@ def test_one_wrong_spec_and_nothing_is_written(tmp_path: Path) -> None:
 
 def test_every_wrong_spec_is_reported(tmp_path: Path) -> None:
     result = tilegen("build", write(tmp_path, BAD), "nothing.yaml", write(tmp_path, RACE, "race.yaml"))
-    assert re.findall(r"error\[(TG\d+)\]", result.stderr) == ["TG101", "TG001", "TG403"]
+    assert sorted(re.findall(r"error\[(TG\d+)\]", result.stderr)) == ["TG001", "TG101", "TG403"]
     assert result.exit_code == 1
 
 
@@ -447,6 +447,7 @@ def _no_gpu(*_: Any) -> Any:
 
 def test_verify_says_once_what_it_did_not_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tilegen.gpu.require_gpu", _no_gpu)
+    monkeypatch.setattr("tilegen.gpu.serving.require_gpu", _no_gpu)
     why = "note: on the CPU, and not on a GPU, because this needs an NVIDIA GPU: there is none\n"
     result = tilegen("verify", SF, REG)
     assert (result.exit_code, result.stderr) == (0, f"{why}2 kernels verified: 2 on cpu\n")  # once, for both
@@ -459,11 +460,12 @@ def test_verify_says_once_what_it_did_not_use(monkeypatch: pytest.MonkeyPatch, t
     result = tilegen("verify", SF, zeros, "--seed", "5", "--seed", "6")
     seeds = "note: seeds are not used where a kernel reads no array: zeros\n"
     assert result.stderr == f"{why}{seeds}2 kernels verified: 2 on cpu\n"
-    assert "2 inputs" in result.stdout and result.stdout.splitlines()[-1].startswith("  1 CTA, no inputs, ")
+    assert "2 inputs" in result.stdout and "zeros: verified on cpu, sm_90\n  1 CTA, no inputs, " in result.stdout
 
 
 def test_verify_takes_the_cpu_where_nothing_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilegen.gpu.require_gpu", lambda *_: None)
+    monkeypatch.setattr("tilegen.gpu.serving.require_gpu", lambda *_: None)
     monkeypatch.setattr("tilegen.gpu.find_compilers", lambda: ())
     result = tilegen("verify", SF, REG)
     assert result.exit_code == 0 and "verified on cpu" in result.stdout
@@ -482,15 +484,15 @@ def test_verify_takes_the_gpu_and_reports_a_mismatch(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tilegen.gpu.require_gpu", lambda *_: None)
     monkeypatch.setattr("tilegen.gpu.find_compilers", lambda: ("nvcc",))
     monkeypatch.setattr(
-        "tilegen.verifying.verify_gpu",
-        lambda built, seeds, against: Verified(built.plan.name, built.plan.arch, "GPU 0", (f"seeds {tuple(seeds)}",)),
+        "tilegen.verifying.devices.verify_gpu",
+        lambda built, seeds, *_: Verified(built.plan.name, built.plan.arch, "GPU 0", (f"seeds {tuple(seeds)}",)),
     )
     assert tilegen("verify", SF).stdout == "permute_sf: verified on GPU 0, sm_90\n  seeds (1, 2, 3)\n"
 
     def differ(*_: Any) -> Any:
         raise ProofError(Diagnostic("TG421", "Out[0, 1] is 7 on the GPU, not 8"))
 
-    monkeypatch.setattr("tilegen.verifying.verify_gpu", differ)
+    monkeypatch.setattr("tilegen.verifying.devices.verify_gpu", differ)
     result = tilegen("verify", SF)
     assert (result.exit_code, result.stdout) == (1, "") and "error[TG421]: Out[0, 1]" in result.stderr
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 226),
     "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 211),
     "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 211),
-    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 295),
+    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 300),
 }
 
 

@@ -290,7 +290,7 @@ def test_a_configured_out_of_a_dash_is_stdout(tmp_path: Path) -> None:
 
 def test_bench_says_what_is_wrong_with_a_spec_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lack = EnvironmentLack(Diagnostic("TG502", "no GPU"))
-    monkeypatch.setattr("tilegen.gpu.require_gpu", lambda: (_ for _ in ()).throw(lack))
+    monkeypatch.setattr("tilegen.gpu.require_gpu", lambda *_: (_ for _ in ()).throw(lack))
     write(tmp_path, "kernel: k\n", "bad.yaml")
     assert "error[TG102]" in tilegen("bench", "bad.yaml").stderr
     assert "TG502" in tilegen("bench", SF).stderr

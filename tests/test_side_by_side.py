@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tilegen.errors import Diagnostic, ProofError
 from tilegen.pipeline import explain_spec
 from tilegen.planner import plan_spec
 from tilegen.proofs.prove import prove
-from tilegen.side_by_side import run_tasks
+from tilegen.side_by_side import Died, run_tasks, stream_tasks
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -78,6 +80,61 @@ def test_processes_end_when_this_one_is_interrupted(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_tasks([interrupt] * 2, processes=2)
     assert not (tmp_path / "went on").exists()
+
+
+# ---------------------------------------------------------------- as they end
+def slow(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def test_what_ends_first_is_told_of_first() -> None:
+    begun: list[int] = []
+    looked: list[int] = []
+    tasks = [partial(slow, 0.6), partial(slow, 0.0), partial(slow, 0.0)]
+    found = list(stream_tasks(tasks, 2, begun.append, lambda: looked.append(1)))
+    assert [k for k, _ in found] == [1, 2, 0] and dict(found) == {0: 0.6, 1: 0.0, 2: 0.0}
+    assert begun == [0, 1, 2] and len(looked) > 3
+
+
+def test_with_one_process_tasks_are_carried_out_here_in_their_order() -> None:
+    assert list(stream_tasks([os.getpid] * 3, 1)) == [(k, os.getpid()) for k in range(3)]
+    assert list(stream_tasks([os.getpid], 8)) == [(0, os.getpid())]
+    assert not {pid for _, pid in stream_tasks([os.getpid] * 3, 2)} & {os.getpid()}
+
+
+def test_a_process_that_dies_is_the_result_of_its_task_alone() -> None:
+    def die() -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    def end() -> int:
+        os._exit(3)
+
+    found = dict(stream_tasks([die, os.getpid, end, os.getpid], 2))
+    assert (found[0], found[2]) == (Died(-9), Died(3))
+    assert isinstance(found[1], int) and isinstance(found[3], int)
+
+
+def test_processes_end_where_nobody_waits_for_them_any_more(tmp_path: Path) -> None:
+    """Those that they have forked themselves too."""
+
+    def work_in_two() -> None:
+        run_tasks([partial(wait_and_touch, tmp_path / name) for name in "ab"], 2)
+
+    outcomes = stream_tasks([os.getpid, work_in_two], 2)
+    assert next(outcomes)[0] == 0
+    time.sleep(0.3)
+    begun = time.monotonic()
+    outcomes.close()
+    assert time.monotonic() - begun < 1.5
+    time.sleep(1.2)
+    assert not list(tmp_path.iterdir())
+
+
+def wait_and_touch(path: Path) -> None:
+    time.sleep(1.5)
+    path.touch()
 
 
 @pytest.mark.sweep(1)

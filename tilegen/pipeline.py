@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen import spec as spec_room
 from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
+from tilegen.decisions import count_words
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.notebooks import Shown
 from tilegen.ops import ALL_OPS
@@ -28,15 +29,26 @@ if TYPE_CHECKING:
 Source = Spec | spec_room.Source
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Built(Shown):
-    """A kernel: its CUDA source, the manifest (JSON data), and the plan behind both."""
+    """A kernel: its CUDA source, the manifest (JSON data), and the plan behind both.
+
+    >>> spec = {"kernel": "move", "threads": 32, "ops": [{"copy": {"scope": "warp", "src": "X", "dst": "Y"}}]}
+    >>> spec["buffers"] = {name: {"scope": "global", "dtype": "int8", "shape": [2, 64]} for name in "XY"}
+    >>> build(spec)
+    <Built move for sm_90: 1 x 1 x 1 CTAs of 32 threads, 1 op>
+    """
 
     source: str
     manifest: dict[str, Any]
     plan: Plan
     spec: Spec
     proof: Proof
+
+    def __repr__(self) -> str:
+        plan, grid = self.plan, " x ".join(map(str, launch_of(self.spec).grid))
+        ops = count_words(len(plan.operations), "op", "ops")
+        return f"<Built {plan.name} for {plan.arch}: {grid} CTAs of {plan.threads} threads, {ops}>"
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:

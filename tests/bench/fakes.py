@@ -120,5 +120,8 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable
     }  # fmt: skip
     for name, function in pretended.items():
         monkeypatch.setattr(gpu, name, function)
-    monkeypatch.setattr("tilegen.bench.buffers.compile_for", lambda *_: None)
-    monkeypatch.setattr("tilegen.bench.checking.verify_gpu", lambda *_: None)
+    monkeypatch.setattr("tilegen.gpu.serving.require_gpu", lambda *_: DEVICE)
+    for room in ("buffers", "running"):
+        monkeypatch.setattr(f"tilegen.bench.{room}.compile_for", lambda *_: None)
+    for room in ("checking", "running"):
+        monkeypatch.setattr(f"tilegen.bench.{room}.verify_gpu", lambda *_, **__: None)

@@ -117,23 +117,23 @@ class TestOnGpu:
 # ---- what needs no GPU: how images start and how damage is found
 def test_an_inout_image_must_have_one_size() -> None:
     with pytest.raises(ValueError, match="x is 4 bytes as an input and 8 as an output"):
-        run._start_image("x", {"x": ints(1)}, {"x": 8})
+        run.guard_images(["x"], {"x": ints(1)}, {"x": 8})
 
 
 def test_inputs_of_any_type_are_bytes() -> None:
-    image = run._start_image("x", {"x": np.ones((2, 2), np.float32)}, {})  # type: ignore[dict-item]
-    assert image.dtype == np.uint8 and image.shape == (16,)
+    image = run.guard_images(["x"], {"x": np.ones((2, 2), np.float32)}, {})["x"]  # type: ignore[dict-item]
+    assert image.dtype == np.uint8 and image.shape == (16 + 2 * run.GUARD_BYTES,)
 
 
 def test_damage_names_every_buffer_and_the_first_byte() -> None:
-    before = {name: np.arange(8, dtype=np.uint8) for name in ("a", "b", "c")}
-    after = {name: run._add_guards(image) for name, image in before.items()}
-    run._check_damage("k", before, after, {"c": 8})
+    before = run.guard_images("abc", {name: np.arange(8, dtype=np.uint8) for name in "abc"}, {})
+    after = {name: image.copy() for name, image in before.items()}
+    assert list(run.judge_images("k", before, after, {"c": 8})["c"]) == list(range(8))
     after["a"][run.GUARD_BYTES + 2] ^= 1
     after["b"][run.GUARD_BYTES - 4] = 0
     after["c"][run.GUARD_BYTES + 1] ^= 1
     with pytest.raises(ProofError) as caught:
-        run._check_damage("k", before, after, {"c": 8})
+        run.judge_images("k", before, after, {"c": 8})
     assert [d.message for d in caught.value.diagnostics] == [
         "kernel k wrote its input: 1 bytes, the first at byte 2 of a (8 bytes)",
         "kernel k wrote outside: 1 bytes, the first at byte -4 of b (8 bytes)",

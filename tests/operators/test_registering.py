@@ -211,5 +211,5 @@ def test_a_dtype_that_torch_lacks(torch: PretendedTorch) -> None:
 
 def test_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(EnvironmentLack, match="TG505: PyTorch is not here"):
+    with pytest.raises(EnvironmentLack, match="TG506: PyTorch is not here"):
         tilegen.torch_op("op", SQUARE)

@@ -1,12 +1,14 @@
-"""Pictures for documents and notebooks: explain and layout as SVG, explain in ten lines, a frame for a notebook."""
+"""Pictures for documents and notebooks: explain and layout as SVG, explain in ten lines, cells of a notebook."""
 
 from __future__ import annotations
 
+import base64
 import doctest
 import re
 import shlex
 import subprocess
 import sys
+import zlib
 from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
@@ -16,6 +18,7 @@ from click.testing import CliRunner, Result
 
 import tilegen
 from tilegen import drawing, layouts
+from tilegen.bench import Bar, BarGroup, svg_picture
 from tilegen.cli import cli
 from tilegen.decisions import COLUMNS
 from tilegen.report import summary_lines
@@ -62,7 +65,11 @@ def test_every_cell_lies_in_the_picture() -> None:
     root = drawn(run("layout", "--format", "svg", "mma_fragment('m16n8k16', 'C')").stdout)
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     keys = ("x", "y", "width", "height")
-    boxes = [{key: float(node.get(key, 0)) for key in keys} for node in root.iter(f"{SVG}rect")]
+    boxes = [
+        {key: float(node.get(key, 0)) for key in keys}
+        for node in root.iter(f"{SVG}rect")
+        if node.get("class") != "paper"
+    ]
     assert len(boxes) == 128 and len({(b["x"], b["y"]) for b in boxes}) == 128
     assert all(b["x"] + b["width"] <= width and b["y"] + b["height"] <= height for b in boxes)
 
@@ -103,18 +110,23 @@ def test_a_summary_names_what_is_above_its_floor() -> None:
 def test_explain_as_svg_has_a_bar_for_each_cost(path: str) -> None:
     root = drawn(run("explain", "--format", "svg", path).stdout)
     explained, said = tilegen.explain(path), texts(root)
-    bars = list(root.iter(f"{SVG}rect"))
+    _, *bars = root.iter(f"{SVG}rect")  # the first is the paper
     costs = [op["cost"][name] for op in explained["ops"] for name in ("sectors", "wavefronts") if op["cost"][name]]
     assert len(bars) == len(costs) and all(str(cost) in said for cost in costs)
     assert all(any(text.startswith(f"{k}. ") for text in said) for k in range(1, len(explained["ops"]) + 1))
     assert all(float(bar.get("width", 0)) <= 160 for bar in bars)
 
 
-def test_explain_as_svg_has_its_own_background_in_light_and_dark() -> None:
-    light, _, dark = (
-        drawn(run("explain", "--format", "svg", SPECS[0]).stdout).findtext(f"{SVG}style") or ""
-    ).partition("@media")
-    assert "svg{background:#fff}" in light and "prefers-color-scheme:dark" in dark and "svg{background:#14171b}" in dark
+def test_every_svg_has_paper_of_its_own_in_light_and_dark() -> None:
+    bars = BarGroup("a kernel", (Bar("tilegen", 0.5, "1 GB/s", True),))
+    explained = run("explain", SPECS[0], "--format", "svg").stdout
+    layout = run("layout", "S[(8, 64)]", "--draw", "--format", "svg").stdout
+    for text in (explained, layout, svg_picture([bars])):
+        first = next(iter(drawn(text).iter(f"{SVG}rect")))
+        assert (first.get("class"), first.get("width"), first.get("height")) == ("paper", "100%", "100%")
+        light, _, dark = text.partition("@media(prefers-color-scheme:dark)")
+        assert ".paper{fill:#fff}" in light and dark.startswith("{.paper{fill:#14171b}")
+        assert "text{" in dark, "ink for dark paper"
 
 
 def test_explain_as_html_is_the_page_of_view(tmp_path: Path) -> None:
@@ -171,10 +183,18 @@ def test_view_says_where_a_layout_is_wrong() -> None:
 
 
 # ---------------------------------------------------------------- notebooks
-def held(frame: str | None) -> str:
-    """The page in a notebook's frame."""
+def unpack_page(frame: str | None) -> str:
+    """The page in a notebook's frame, as the browser unpacks it."""
     assert frame is not None and frame.startswith("<iframe ") and 'sandbox="allow-scripts"' in frame
-    return unescape(frame.partition('srcdoc="')[2].partition('"')[0])
+    packed = re.search(r'atob\("([^"]*)"\)', unescape(frame.partition('srcdoc="')[2].partition('"')[0]))
+    assert packed
+    return zlib.decompress(base64.b64decode(packed[1])).decode()
+
+
+def read_image(image: str | None) -> ElementTree.Element:
+    """The picture in a notebook."""
+    assert image is not None and image.startswith('<img alt="The layout ')
+    return ElementTree.fromstring(base64.b64decode(image.partition("base64,")[2].partition('"')[0]))
 
 
 @pytest.mark.parametrize(
@@ -186,8 +206,18 @@ def held(frame: str | None) -> str:
     ],
 )  # fmt: skip
 def test_a_layout_in_a_notebook(text: str) -> None:
-    page = held(drawing.read_layout(text)._repr_html_())
-    assert page.startswith("<!doctype html>") and len(page.encode()) < 400_000
+    image = drawing.read_layout(text)._repr_html_()
+    root = read_image(image)
+    assert image and len(image.encode()) < 40_000
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) > 8
+    assert "prefers-color-scheme:dark" in "".join(root.itertext())
+
+
+@pytest.mark.parametrize("text", ["S[(256, 256)]", "S[(1, 65536)]", "S[(65536, 1)]", "S[(32, 64):(2@laneid, 1)]"])
+def test_a_layout_of_many_elements_shows_as_many_as_a_notebook_takes(text: str) -> None:
+    image = drawing.read_layout(text)._repr_html_()
+    assert image and len(image.encode()) < 40_000
+    assert "more rows" in "".join(read_image(image).itertext()) or "a part: " in "".join(read_image(image).itertext())
 
 
 def test_layouts_without_a_picture_stand_as_text() -> None:
@@ -197,8 +227,11 @@ def test_layouts_without_a_picture_stand_as_text() -> None:
 def test_a_build_in_a_notebook() -> None:
     spec = tilegen.load(SPECS[2])
     built = tilegen.build(spec)
-    page = held(built._repr_html_())
+    frame = built._repr_html_()
+    page = unpack_page(frame)
     assert "softmax_rows" in page and '"cuda":["' in page
+    assert frame and len(frame.encode()) < 80_000
+    assert repr(built) == "<Built softmax_rows for sm_80: 256 x 1 x 1 CTAs of 256 threads, 6 ops>"
 
 
 def test_nothing_of_the_viewer_is_imported_before_it_is_asked_for() -> None:

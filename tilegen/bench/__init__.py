@@ -8,7 +8,7 @@ from tilegen.bench.measuring import Session, open_session
 from tilegen.bench.peers import NAMES, choose_peers, nearest_peer
 from tilegen.bench.picture import Bar, BarGroup, describe_ceilings, group_of, result_text, svg_picture
 from tilegen.bench.results import Result, Row, result_data
-from tilegen.bench.running import BenchWishes, bench_built
+from tilegen.bench.running import BenchWishes, Ready, bench_built, prepare_kernel
 from tilegen.bench.user_functions import UserFunction
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Bar",
     "BarGroup",
     "BenchWishes",
+    "Ready",
     "Result",
     "Row",
     "Session",
@@ -26,6 +27,7 @@ __all__ = [
     "group_of",
     "nearest_peer",
     "open_session",
+    "prepare_kernel",
     "result_data",
     "result_text",
     "svg_picture",

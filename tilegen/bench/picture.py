@@ -9,6 +9,7 @@ from html import escape
 from tilegen.bench.measuring import gb_per_s
 from tilegen.bench.results import Result, Row, of_ceiling, of_copy, spell_rate, spell_speed
 from tilegen.decisions import count_words, draw_table
+from tilegen.drawing import svg_page
 
 TEXT_CELLS = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -71,7 +72,7 @@ ROW, TITLE, GAP = 20, 24, 12  # the height of a bar with its space, of a title, 
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#333}.t{font-weight:600}.n{text-anchor:end}"
     ".b{fill:#b8c4d0}.m{fill:#2b7a4b}.c{stroke:#999;stroke-dasharray:3 3}"
-    "@media(prefers-color-scheme:dark){text{fill:#ddd}.b{fill:#5b6b7a}.m{fill:#4fb477}}"
+    "@media(prefers-color-scheme:dark){text{fill:#ddd}.b{fill:#5b6b7a}.m{fill:#4fb477}.c{stroke:#777}}"
 )
 
 
@@ -85,11 +86,9 @@ def svg_picture(groups: Sequence[BarGroup], note: str = "") -> str:
     line = f'<line class="c" x1="{right}" y1="{GAP}" x2="{right}" y2="{height - GAP}"/>'
     bottom = height + (TITLE if note else 0)
     text = [f'<text x="{LABEL}" y="{height + 10}">{escape(note)}</text>'] if note else []
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom}" viewBox="0 0 {WIDTH} {bottom}"'
-        ' role="img">'
-    )
-    return "\n".join([head, f"<style>{_STYLE}</style>", *bars, line, *text, "</svg>"]) + "\n"
+    title = groups[0].title if len(groups) == 1 else f"{len(groups)} kernels"
+    described = "; ".join(f"{g.title}: {', '.join(f'{bar.label} {bar.text}' for bar in g.bars)}" for g in groups)
+    return svg_page(WIDTH, bottom, title, described, [*bars, line, *text], _STYLE) + "\n"
 
 
 def _group_lines(group: BarGroup, top: int) -> list[str]:

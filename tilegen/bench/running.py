@@ -11,8 +11,8 @@ from statistics import median
 from tilegen import gpu
 from tilegen.arithmetic import TFLOAT32
 from tilegen.bench.buffers import lay_out, load_kernel, moved_bytes
-from tilegen.bench.checking import check_kernel, expect_target, measure_kernel, prepare_peers
-from tilegen.bench.meaning import Prepared
+from tilegen.bench.checking import asks_numpy, check_kernel, expect_target, measure_kernel, prepare_peers
+from tilegen.bench.meaning import Prepared, derive_meaning
 from tilegen.bench.measuring import (
     Candidate,
     Rotation,
@@ -31,6 +31,7 @@ from tilegen.bench.results import Reached, Result, Row
 from tilegen.bench.user_functions import UserFunction, peers_of
 from tilegen.pipeline import Built
 from tilegen.proofs.meaning import parameter_cases
+from tilegen.verifying import compile_for, verify_gpu
 
 KERNEL = "tilegen"
 
@@ -50,6 +51,26 @@ class BenchWishes:
     is_verified: bool = False
     launches: int = 0
     functions: tuple[UserFunction, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A kernel that may be timed; ``is_verified``: it was compared with the spec's meaning in NumPy."""
+
+    built: Built
+    is_verified: bool = False
+
+
+def prepare_kernel(built: Built, seed: int, access: gpu.GpuAccess) -> Ready:
+    """All that can be done ahead: the kernel compiled, and compared in NumPy where NumPy is asked.
+
+    Raises ProofError TG421 or TG427 where it is wrong, EnvironmentLack where it cannot be compiled or run.
+    """
+    if asks_numpy(derive_meaning(built.spec, parameter_cases(built.spec)[0])):
+        verify_gpu(built, [seed], access=access)
+        return Ready(built, is_verified=True)
+    compile_for(access.require(None), built)  # the cubin is kept on disk
+    return Ready(built)
 
 
 def bench_built(session: Session, built: Built, wishes: BenchWishes) -> Result:

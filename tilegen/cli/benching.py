@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import click
 
 from tilegen import gpu
 from tilegen.bench import (
     BenchWishes,
+    Ready,
     Result,
-    Session,
     UserFunction,
     bench_built,
     choose_peers,
@@ -19,25 +20,30 @@ from tilegen.bench import (
     group_of,
     nearest_peer,
     open_session,
+    prepare_kernel,
     result_data,
     result_text,
     svg_picture,
 )
-from tilegen.cli.building import do_all
 from tilegen.cli.console import print_data, print_json
 from tilegen.cli.functions import find_function, names_function
-from tilegen.cli.reading import Word
-from tilegen.errors import EnvironmentLack
+from tilegen.cli.options import Manner
+from tilegen.cli.several import do_all, read_specs, sort_out, try_all
+from tilegen.cli.sharing import open_gpu
+from tilegen.errors import EnvironmentLack, TilegenError
 from tilegen.pipeline import build, load
+from tilegen.verifying import HERE
 
 
 def bench_command(
-    specs: Sequence[str], form: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int | float]
-) -> int:
-    """Measure every spec and print one picture. Raises SeveralFailed, or EnvironmentLack without a GPU.
+    specs: Sequence[str], form: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int | float],
+    jobs: int = 1,
+) -> int:  # fmt: skip
+    """Measure every spec, and print each result as it comes, or one picture.
 
-    Of specs that cannot be loaded it says so, with or without one. Raises InputError TG604 for a function that is not
-    there.
+    All are built, compiled and compared before the first is timed, several side by side; nothing runs beside what is
+    timed. Raises SeveralFailed, EnvironmentLack without a GPU, and InputError TG604 for a function that is not there. Of
+    specs that cannot be loaded it says so, with a GPU or without one.
     """
     named = [name for name in wishes.against if names_function(name)]
     functions = tuple(UserFunction(name, find_function(name)) for name in named)
@@ -50,29 +56,51 @@ def bench_command(
         wanted = "write module:function" if ":" in name else f"did you mean {nearest_peer(name)!r}?"
         message = f"{name[:40]!r} is no peer; {wanted}"
         raise click.BadParameter(message, param_hint="'--against'") from None
-    try:
-        gpu.require_gpu()
-    except EnvironmentLack:
-        do_all(specs, lambda _, source: load(source, arch, settings))  # what is wrong with a spec is said anywhere
-        raise
+    sources, manner = read_specs(specs), Manner(form, jobs=jobs)
+    names = tuple(sources)
+
+    def prepare(name: str, access: gpu.GpuAccess) -> Ready:
+        return prepare_kernel(build(sources[name], arch, settings), wishes.seed, access)
+
+    with open_gpu(manner, len(names)) as (count, access, tend):
+        try:
+            access.require(None)
+        except EnvironmentLack:  # what is wrong with a spec is said anywhere
+            do_all(names, lambda name: load(sources[name], arch, settings), manner, _show_nothing)
+            raise
+        found: dict[str, Ready | TilegenError] = {}
+        if access is not HERE:
+            ahead = try_all(names, partial(prepare, access=access), replace(manner, jobs=count), _show_nothing, tend)
+            found = dict(zip(names, ahead, strict=True))
+    good = tuple(name for name in names if not isinstance(found.get(name), TilegenError))
     with open_session() as session:
-        results = do_all(specs, lambda _, source: _bench_spec(session, source, wishes, arch, settings))
-    print_results(results, form)
+
+        def time(name: str) -> Result:
+            ready = found.get(name) or Ready(build(sources[name], arch, settings, jobs))
+            assert isinstance(ready, Ready)
+            return bench_built(session, ready.built, replace(wishes, is_verified=ready.is_verified))
+
+        def show(result: Result) -> None:
+            if form == "text":
+                print_data(("\n" if shown else "") + result_text(result))
+                shown.append(result.kernel)
+
+        shown: list[str] = []
+        timed = try_all(good, time, replace(manner, jobs=1), show)
+    results = sort_out([*(e for e in found.values() if isinstance(e, TilegenError)), *timed], manner)
+    if form != "text":
+        print_results(results, form)
     return 0
 
 
-def _bench_spec(
-    session: Session, source: Word, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int | float]
-) -> Result:
-    return bench_built(session, build(source, arch, settings), wishes)
+def _show_nothing(ready: object) -> None:
+    """What is ready says so once it has been timed."""
 
 
 def print_results(results: Sequence[Result], form: str) -> None:
-    """Results as text, JSON or SVG on stdout."""
+    """Results as JSON or SVG on stdout."""
     if form == "json":
         print_json({"results": [result_data(result) for result in results]})
-    elif form == "svg":
+    else:
         picture = svg_picture([group_of(result) for result in results], describe_ceilings(results))
         print_data(picture.rstrip("\n"))
-    else:
-        print_data("\n\n".join(result_text(result) for result in results))

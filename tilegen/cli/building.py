@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from tilegen.cli.console import (
-    current_color,
-    diagnostic_data,
-    print_data,
-    print_diagnostic,
-    print_json,
-    print_note,
-    watch_progress,
-)
+from tilegen.cli.console import current_color, diagnostic_data, print_data, print_diagnostic, print_json, print_note
 from tilegen.cli.ending import SeveralFailed
 from tilegen.cli.explaining import add_resources, describe_resources
 from tilegen.cli.options import Manner
-from tilegen.cli.reading import Word, read_spec
+from tilegen.cli.several import do_all, read_specs
 from tilegen.cli.watching import watch
 from tilegen.cli.writing import read_text, write_together
 from tilegen.decisions import Operation, count_words
-from tilegen.errors import Diagnostic, ProofError, SpecError, TilegenError
+from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.pipeline import Built, build, output_texts
-from tilegen.side_by_side import run_tasks
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -47,80 +35,84 @@ class BuildWishes:
 
 @dataclass(frozen=True)
 class _Output:
-    """A kernel, the spec that it is of as it was named, the files that it becomes, by name, and how long it took."""
+    """What is said and written of a kernel.
+
+    ``spec`` as it was named; files by name; ``lines``, of which the first says all; JSON data; which files are stale.
+    """
 
     spec: str
-    built: Built
+    name: str
     files: Mapping[str, str]
-    seconds: float
-
-    @property
-    def name(self) -> str:
-        return self.built.plan.name
+    lines: tuple[str, ...]
+    data: Mapping[str, Any]
+    warnings: tuple[Diagnostic, ...]
+    stale: tuple[str, ...] = ()
 
 
 def build_command(wishes: BuildWishes, manner: Manner, watches: bool = False) -> int:
-    """Build every spec; then print, compare or write. Raises SeveralFailed with what any of them said."""
+    """Build every spec, and say what came of each as it ends; then write, or compare, what all of them became.
+
+    Raises SeveralFailed with what any of them said.
+    """
     if watches:
         return watch(wishes.specs, lambda changed: _build(replace(wishes, specs=tuple(changed)), manner))
     return _build(wishes, manner)
 
 
 def _build(wishes: BuildWishes, manner: Manner) -> int:
-    share = max(1, manner.jobs // len(wishes.specs))
+    sources, folder = read_specs(wishes.specs), Path(wishes.folder)
+    names = tuple(sources)
+    share = max(1, manner.jobs // len(names))
+    is_alone = len(names) == 1
 
-    def make(spec: str, source: Word) -> _Output:
+    def make(spec: str) -> _Output:
         begun = time.perf_counter()
-        built = build(source, wishes.arch, wishes.settings, processes=share)
+        built = build(sources[spec], wishes.arch, wishes.settings, processes=share)
         built = refuse_losses(add_resources(built)) if wishes.compiles else built
-        return _Output(spec, built, output_texts(built), time.perf_counter() - begun)
+        output = _describe(spec, built, folder, time.perf_counter() - begun)
+        return replace(output, stale=_list_stale(output, folder, wishes.compiles)) if wishes.checks else output
 
-    outputs = do_all(wishes.specs, make, manner.jobs)
+    def show(output: _Output) -> None:
+        _show(output, wishes, manner)
+
+    try:
+        outputs = do_all(names, make, manner, _show_nothing if is_alone else show)
+    except SeveralFailed as failed:
+        if not (is_alone or wishes.checks or manner.is_json):
+            print_note(f"{len(failed.errors)} of {len(names)} specs failed: nothing is written into {folder}")
+        raise
     _refuse_equal_names(outputs)
-    folder = Path(wishes.folder)
-    stale: list[str] = []
-    if wishes.checks:
-        stale = _list_stale(outputs, folder, wishes.compiles)
-    elif wishes.folder == "-":
-        print_data(outputs[0].built.source.rstrip("\n"))
-    else:
+    if wishes.folder == "-":
+        print_data(outputs[0].files[f"{outputs[0].name}.cu"].rstrip("\n"))
+    elif not wishes.checks:
         write_together({name: text for o in outputs for name, text in o.files.items()}, folder)
     if manner.is_json:
-        more = {"stale": stale} if wishes.checks else {}
-        print_json({"kernels": [_output_data(o, folder) for o in outputs]} | more)
+        stale = [line for o in outputs for line in o.stale]
+        print_json({"kernels": [dict(o.data) for o in outputs]} | ({"stale": stale} if wishes.checks else {}))
         return 1 if stale else 0
-    _warn(outputs)
+    if is_alone:
+        show(outputs[0])
     if wishes.checks:
-        return _say_stale(stale, sum(len(o.files) for o in outputs), manner)
-    if not manner.quiet:
-        for output in outputs:
-            say = print_note if wishes.folder == "-" else print_data
-            say(_describe(output, folder, manner.verbose))
-        if len(outputs) > 1:
-            warned = sum(len(o.built.warnings) for o in outputs)
-            print_note(f"{len(outputs)} kernels built, {count_words(warned, 'warning', 'warnings')}, into {folder}")
+        return _say_stale(outputs, manner)
+    if not (is_alone or manner.quiet):
+        warned = sum(len(o.warnings) for o in outputs)
+        print_note(f"{len(outputs)} kernels built, {count_words(warned, 'warning', 'warnings')}, into {folder}")
     return 0
 
 
-def do_all(specs: Sequence[str], work: Callable[[str, Word], Result], processes: int = 1) -> list[Result]:
-    """``work(spec, source)`` for every spec as it was named, and what that stands for, under a progress bar.
+def _show_nothing(output: _Output) -> None:
+    """Of one spec alone: what it became is said once it is written."""
 
-    Raises SeveralFailed once all have been tried.
-    """
 
-    def attempt(spec: str, source: Word) -> Result | TilegenError:
-        try:
-            return work(spec, source)
-        except TilegenError as error:
-            return error
-
-    names = tuple(dict.fromkeys(specs))
-    tasks = [partial(attempt, name, read_spec(name)) for name in names]  # other processes have no standard input
-    with watch_progress(len(names)) as begin:
-        found = run_tasks(tasks, processes, lambda k: begin(names[k], k))
-    if errors := [one for one in found if isinstance(one, TilegenError)]:
-        raise SeveralFailed(errors)
-    return [one for one in found if not isinstance(one, TilegenError)]
+def _show(output: _Output, wishes: BuildWishes, manner: Manner) -> None:
+    for warning in output.warnings:
+        print_diagnostic(warning, current_color())
+    if wishes.checks:
+        for line in output.stale:
+            print_data(line)
+    elif not manner.quiet:
+        say = print_note if wishes.folder == "-" else print_data
+        say("\n  ".join(output.lines if manner.verbose else output.lines[:1]))
 
 
 def refuse_losses(built: Built) -> Built:
@@ -146,16 +138,17 @@ def describe_output(built: Built, path: str) -> str:
     return f"{line}\n  {describe_resources(compiled)}" if compiled else line
 
 
-def _describe(output: _Output, folder: Path, verbose: bool) -> str:
-    path = "-" if str(folder) == "-" else str(folder / f"{output.name}.cu")
-    line = describe_output(output.built, path)
-    if not verbose:
-        return line
-    found = [f"proved: {_say_run(*run)}" for run in output.built.proof.runs]
-    if output.built.proof.sample:
-        found.append(f"note: drawn at random beside these: {_say_run(*output.built.proof.sample)}")
-    found += [f"note: {note}" for note in output.built.proof.notes]
-    return "\n  ".join([line, *found, f"in {output.seconds:.2f} s"])
+def _describe(spec: str, built: Built, folder: Path, seconds: float) -> _Output:
+    name, proof = built.plan.name, built.proof
+    path = "-" if str(folder) == "-" else str(folder / f"{name}.cu")
+    more = [f"proved: {_say_run(*run)}" for run in proof.runs]
+    if proof.sample:
+        more.append(f"note: drawn at random beside these: {_say_run(*proof.sample)}")
+    more += [f"note: {note}" for note in proof.notes]
+    lines = (describe_output(built, path), *more, f"in {seconds:.2f} s")
+    files = output_texts(built)
+    data = _output_data(spec, built, [str(folder / file) for file in files], seconds)
+    return _Output(spec, name, files, lines, data, built.warnings)
 
 
 def _say_run(case: Sequence[tuple[str, int]], ctas: Sequence[tuple[int, int, int]]) -> str:
@@ -163,20 +156,20 @@ def _say_run(case: Sequence[tuple[str, int]], ctas: Sequence[tuple[int, int, int
     return f"{values}{': ' if values else ''}CTAs {', '.join(f'({x}, {y}, {z})' for x, y, z in ctas)}"
 
 
-def _output_data(output: _Output, folder: Path) -> dict[str, Any]:
+def _output_data(spec: str, built: Built, files: Sequence[str], seconds: float) -> dict[str, Any]:
     """A kernel as JSON data: where it is, the variants of its ops, what was proved, and warnings."""
-    manifest, proof = output.built.manifest, output.built.proof
+    manifest = built.manifest
     compiled = {"compiled": manifest["compiled"]} if "compiled" in manifest else {}
     return {
-        "kernel": output.name,
-        "spec": output.spec,
-        "arch": output.built.plan.arch,
-        "files": [str(folder / name) for name in output.files],
-        "ops": [{"op": o.op, "variant": o.variant} for o in output.built.plan.operations],
-        "proof": {"steps": proof.steps, **manifest["proof"]},
+        "kernel": built.plan.name,
+        "spec": spec,
+        "arch": built.plan.arch,
+        "files": list(files),
+        "ops": [{"op": o.op, "variant": o.variant} for o in built.plan.operations],
+        "proof": {"steps": built.proof.steps, **manifest["proof"]},
         **compiled,
-        "warnings": [diagnostic_data(warning) for warning in output.built.warnings],
-        "seconds": round(output.seconds, 3),
+        "warnings": [diagnostic_data(warning) for warning in built.warnings],
+        "seconds": round(seconds, 3),
     }
 
 
@@ -192,12 +185,6 @@ def _variants(operations: Sequence[Operation]) -> list[str]:
     return [name if n == 1 else f"{n} x {name}" for name, n in runs]
 
 
-def _warn(outputs: Sequence[_Output]) -> None:
-    for output in outputs:
-        for warning in output.built.warnings:
-            print_diagnostic(warning, current_color())
-
-
 # ---------------------------------------------------------------- files
 def _refuse_equal_names(outputs: Sequence[_Output]) -> None:
     first: dict[str, str] = {}
@@ -209,22 +196,20 @@ def _refuse_equal_names(outputs: Sequence[_Output]) -> None:
             raise SpecError(Diagnostic("TG603", message, hint="rename one of the kernels, or write to two folders"))
 
 
-def _list_stale(outputs: Sequence[_Output], folder: Path, compiles: bool) -> list[str]:
+def _list_stale(output: _Output, folder: Path, compiles: bool) -> tuple[str, ...]:
     """Which files on disk are not what would be written, and how."""
     stale = []
-    for output in outputs:
-        for name, text in output.files.items():
-            found = read_text(folder / name)
-            if not _is_current(name, found, text, compiles):
-                stale.append(f"{folder / name}: {'missing' if found is None else 'stale'}")
-    return stale
+    for name, text in output.files.items():
+        found = read_text(folder / name)
+        if not _is_current(name, found, text, compiles):
+            stale.append(f"{folder / name}: {'missing' if found is None else 'stale'}")
+    return tuple(stale)
 
 
-def _say_stale(stale: Sequence[str], files: int, manner: Manner) -> int:
-    for line in stale:
-        print_data(line)
+def _say_stale(outputs: Sequence[_Output], manner: Manner) -> int:
+    stale, files = sum(len(o.stale) for o in outputs), sum(len(o.files) for o in outputs)
     if not manner.quiet:
-        counted = f"{len(stale)} of {count_words(files, 'file', 'files')} stale"
+        counted = f"{stale} of {count_words(files, 'file', 'files')} stale"
         print_note(counted if stale else f"{files} files up to date")
     return 1 if stale else 0
 

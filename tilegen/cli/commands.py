@@ -24,6 +24,7 @@ from tilegen.cli.options import (
     complete_codes,
     is_typed,
     read_manner,
+    share_cores,
     with_color,
     with_format,
     with_jobs,
@@ -127,6 +128,7 @@ def build(
     All specs are built before the first file is written. If one of them fails, DIR stays as it was. SPEC may be -,
     standard input.
     """
+    share_cores(specs, manner["jobs"])
     from tilegen.cli.building import BuildWishes, build_command
 
     if output == "-" and (len(specs) > 1 or checks or watches or (manner["form"] == "json" and is_typed("form"))):
@@ -164,6 +166,7 @@ def verify(
 
     SPEC may be -, standard input.
     """
+    share_cores(specs, manner["jobs"])
     from tilegen.cli.verifying import VerifyWishes, verify_command
 
     return verify_command(VerifyWishes(specs, device, seeds, arch, settings, against), read_manner(**manner))
@@ -269,10 +272,11 @@ class BenchCommand(click.Command):
     help="json prints JSON on stdout, errors too; svg is a picture for documents.",
 )  # fmt: skip
 @with_spec_options
+@with_jobs
 @with_color
 def bench(
     specs: tuple[str, ...], against: tuple[str, ...], rounds: int, seed: int, form: str, arch: str | None,
-    settings: dict[str, int | float],
+    settings: dict[str, int | float], jobs: int,
 ) -> int:  # fmt: skip
     """Check SPEC's kernel on the GPU, then time it: bytes in a second, and ratios to the device's copy and to peers.
 
@@ -280,12 +284,13 @@ def bench(
 
     All run in turns in one process, on random data, over buffers larger than the L2. A ratio is the peer's time over
     the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason. SPEC
-    may be -, standard input.
+    may be -, standard input. Several are all built before the first is timed, and nothing runs beside it.
     """
+    share_cores(specs, jobs)
     from tilegen.bench import BenchWishes
     from tilegen.cli.benching import bench_command
 
-    return bench_command(specs, form, BenchWishes(against, rounds, seed), arch, settings)
+    return bench_command(specs, form, BenchWishes(against, rounds, seed), arch, settings, jobs)
 
 
 @cli.command(short_help="A layout: described, located, converted, drawn.")

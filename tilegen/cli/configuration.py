@@ -16,7 +16,7 @@ _HEAD = re.compile(r"\s*\[\s*tool\s*\.\s*tilegen\b")
 KEYS: dict[str, dict[str, str]] = {
     "arch": {"build": "arch", "verify": "arch", "explain": "arch", "bench": "arch"},
     "out": {"build": "output"},
-    "jobs": {"build": "jobs", "verify": "jobs", "explain": "jobs"},
+    "jobs": {"build": "jobs", "verify": "jobs", "explain": "jobs", "bench": "jobs"},
     "format": {name: "form" for name in ("build", "verify", "explain", "bench", "layout", "doctor")},
 }
 

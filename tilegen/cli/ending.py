@@ -19,11 +19,17 @@ from tilegen.errors import Diagnostic, TilegenError
 USAGE, BUG, INTERRUPTED = 2, 70, 130
 
 
-class SeveralFailed(Exception):
-    """More than one spec failed: all their errors, in the order of the specs."""
+class Bug(TilegenError):
+    """What no input should cause, met at one spec of several (TG690)."""
 
-    def __init__(self, errors: Sequence[TilegenError]):
-        self.errors = tuple(errors)
+    exit_code = BUG
+
+
+class SeveralFailed(Exception):
+    """Specs failed: all their errors, in the order of the specs; ``were_printed`` as they came, or are to be."""
+
+    def __init__(self, errors: Sequence[TilegenError], were_printed: bool = False):
+        self.errors, self.were_printed = tuple(errors), were_printed
         super().__init__("\n".join(map(str, errors)))
 
 
@@ -53,7 +59,7 @@ def end_safely(words: Sequence[str], run: Callable[[], Any]) -> int:
     except TilegenError as error:
         return _end_errors(words, [error])
     except SeveralFailed as failed:
-        return _end_errors(words, failed.errors)
+        return _end_errors(words, failed.errors, failed.were_printed)
     except Exception as error:
         return _end_bug(words, error)
 
@@ -67,8 +73,9 @@ def _interrupted() -> int:
     return INTERRUPTED
 
 
-def _end_errors(words: Sequence[str], errors: Sequence[TilegenError]) -> int:
-    _report([d for error in errors for d in error.diagnostics], words)
+def _end_errors(words: Sequence[str], errors: Sequence[TilegenError], were_printed: bool = False) -> int:
+    if not were_printed:
+        _report([d for error in errors for d in error.diagnostics], words)
     return worst_code(error.exit_code for error in errors)
 
 

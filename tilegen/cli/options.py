@@ -116,6 +116,16 @@ def read_manner(form: str, quiet: bool, verbose: bool, jobs: int) -> Manner:
     return Manner(form, quiet, verbose, jobs)
 
 
+def share_cores(specs: Sequence[str], jobs: int) -> None:
+    """Have matrix products in NumPy, which is not loaded yet, leave the cores to the processes that several specs get.
+
+    What the environment says wins.
+    """
+    if min(len(set(specs)), jobs) > 1:
+        for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, "1")
+
+
 def is_typed(name: str) -> bool:
     """Whether an option of the running command was given on the command line, and not by the configuration."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
-from tilegen.cli.building import do_all
+from tilegen import gpu
 from tilegen.cli.console import (
     current_color,
     diagnostic_data,
@@ -18,10 +19,11 @@ from tilegen.cli.console import (
 )
 from tilegen.cli.functions import find_function
 from tilegen.cli.options import Manner
-from tilegen.cli.reading import Word
-from tilegen.gpu import find_device
-from tilegen.pipeline import Built, build, load
-from tilegen.verifying import Verified, choose_device, reads_arrays, verify_built
+from tilegen.cli.several import do_all, read_specs
+from tilegen.cli.sharing import open_gpu
+from tilegen.errors import Diagnostic
+from tilegen.pipeline import build
+from tilegen.verifying import HERE, Verified, choose_device, reads_arrays, verify_built
 
 
 @dataclass(frozen=True)
@@ -41,32 +43,42 @@ class _Result:
     """A kernel that was verified, the spec that it is of as it was named, how long it took, and what was not used."""
 
     spec: str
-    built: Built
     verified: Verified
+    warnings: tuple[Diagnostic, ...]
     seconds: float
     unused: tuple[str, ...]
 
 
 def verify_command(wishes: VerifyWishes, manner: Manner) -> int:
-    """Verify every spec on one kind of device; say what was compared, and once what was not used.
+    """Verify every spec on one kind of device; say of each as it ends what was compared, and last what was not used.
 
-    On a GPU they run one after another, in this process: they would share it, and wait for one another there. Raises
+    Several are built and compared in processes of their own; one more runs the GPU for all of them. Raises
     SeveralFailed with what was found.
     """
     meaning = find_function(wishes.against) if wishes.against else None
-    is_on_gpu = wishes.device != "cpu" and find_device() is not None
+    sources = read_specs(wishes.specs)
+    share = max(1, manner.jobs // len(sources))
 
-    def work(name: str, source: Word) -> _Result:
+    def work(name: str, access: gpu.GpuAccess) -> _Result:
         begun = time.perf_counter()
-        spec = load(source, wishes.arch, wishes.settings)
-        where, why = choose_device(wishes.device, spec.arch)
-        built = build(spec)
-        verified = verify_built(built, where, wishes.seeds, meaning)
+        built = build(sources[name], wishes.arch, wishes.settings, processes=share)
+        where, why = choose_device(wishes.device, built.spec.arch, access)
+        processes = 1 if access is HERE else manner.jobs  # what has touched the GPU itself, forks nothing that does
+        verified = verify_built(built, where, wishes.seeds, meaning, access, processes)
         unused: tuple[str, ...] = (f"on the CPU, and not on a GPU, because {why}",) if why else ()
         unused += () if reads_arrays(built.plan) else ("seeds are not used where a kernel reads no array",)
-        return _Result(name, built, verified, time.perf_counter() - begun, unused)
+        return _Result(name, verified, built.warnings, time.perf_counter() - begun, unused)
 
-    results = do_all(wishes.specs, work, 1 if is_on_gpu else manner.jobs)
+    def show(result: _Result) -> None:
+        for warning in result.warnings:
+            print_diagnostic(warning, current_color())
+        if not manner.quiet:
+            text = str(result.verified)
+            print_data(f"{text}\n  in {result.seconds:.2f} s" if manner.verbose else text)
+
+    with open_gpu(manner, len(sources) if wishes.device != "cpu" else 0) as (jobs, access, tend):
+        manner = replace(manner, jobs=jobs)
+        results = do_all(tuple(sources), partial(work, access=access), manner, show, tend)
     if manner.is_json:
         print_json({"kernels": [_result_data(r) for r in results]})
         return 0
@@ -74,13 +86,8 @@ def verify_command(wishes: VerifyWishes, manner: Manner) -> int:
         for note in dict.fromkeys(note for r in results for note in r.unused):
             kernels = [r.verified.kernel for r in results if note in r.unused]
             print_note(f"note: {note}" + (f": {', '.join(kernels)}" if len(kernels) < len(results) else ""))
-    for r in results:
-        for warning in r.built.warnings:
-            print_diagnostic(warning, current_color())
-        if not manner.quiet:
-            print_data(f"{r.verified}\n  in {r.seconds:.2f} s" if manner.verbose else str(r.verified))
-    if len(results) > 1 and not manner.quiet:
-        print_note(f"{len(results)} kernels verified: {_count_devices(results)}")
+        if len(results) > 1:
+            print_note(f"{len(results)} kernels verified: {_count_devices(results)}")
     return 0
 
 
@@ -101,6 +108,6 @@ def _result_data(result: _Result) -> dict[str, Any]:
         "lines": list(verified.lines),
         "unused": list(result.unused),
         "notes": list(verified.notes),
-        "warnings": [diagnostic_data(warning) for warning in result.built.warnings],
+        "warnings": [diagnostic_data(warning) for warning in result.warnings],
         "seconds": round(result.seconds, 3),
     }

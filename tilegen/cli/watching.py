@@ -40,8 +40,8 @@ def _make(specs: Sequence[str], make: Callable[[Sequence[str]], object]) -> None
         make(specs)
     except TilegenError as error:
         print_errors([error])
-    except SeveralFailed as failed:
-        print_errors(failed.errors)
+    except SeveralFailed:
+        pass  # what is wrong was printed as it was found
 
 
 def _stamp(path: str) -> tuple[int, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.drawing.banking import ACCESSES, bank_picture, find_banks
 from tilegen.drawing.describing import describe_layout, locate
-from tilegen.drawing.picture import Picture, draw_layout, draw_memory, print_picture
+from tilegen.drawing.picture import Picture, crop_picture, draw_layout, draw_memory, print_picture
 from tilegen.drawing.reading import TARGETS, Subject, convert, read_layout, read_subject, take_subject
 from tilegen.drawing.svg import svg_of, svg_page
 from tilegen.drawing.texts import banks_text, layout_text, places_text
@@ -17,6 +17,7 @@ __all__ = [
     "bank_picture",
     "banks_text",
     "convert",
+    "crop_picture",
     "describe_layout",
     "draw_layout",
     "draw_memory",

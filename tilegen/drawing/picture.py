@@ -205,6 +205,24 @@ def make_picture(
     return Picture(cell, columns, _row_labels(shape, len(texts)), cells, colors, tuple(notes))
 
 
+def crop_picture(picture: Picture, cells: int) -> Picture:
+    """The first rows and columns of a picture, of at most so many cells; notes say what is not drawn.
+
+    >>> picture = Picture("address", ("0", "1"), ("0", "1", "2"), (("0", "1"),) * 3, ((0, 0),) * 3, ("9 more rows",))
+    >>> crop_picture(picture, 4).cells, crop_picture(picture, 4).notes
+    ((('0', '1'), ('0', '1')), ('9 more rows', 'a part: 2 of these 3 rows, 2 of 2 columns'))
+    """
+    wide = min(len(picture.columns), cells)
+    high = max(1, min(len(picture.rows), cells // max(1, wide)))
+    if (high, wide) == (len(picture.rows), len(picture.columns)):
+        return picture
+    note = f"a part: {high} of these {len(picture.rows)} rows, {wide} of {len(picture.columns)} columns"
+    return Picture(
+        picture.cell, picture.columns[:wide], picture.rows[:high], tuple(row[:wide] for row in picture.cells[:high]),
+        tuple(row[:wide] for row in picture.keys[:high]), (*picture.notes, note),
+    )  # fmt: skip
+
+
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
 

@@ -12,6 +12,7 @@ from tilegen.drawing.picture import Picture
 
 COLORS = ("#9dc3ea", "#b5e8f7", "#8bd6bd", "#d3e07a", "#f4e3a1", "#f4b199", "#ffc9d3", "#c9c985")
 CHARACTER, ROW, GAP, PAD, LINE = 7, 20, 1, 12, 18  # pixels: of a character, a row, between cells, around, of a note
+PAPER = ".paper{fill:#fff}@media(prefers-color-scheme:dark){.paper{fill:#14171b}}"
 STYLE = (
     "text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#565e68}.t{font-weight:600;fill:#16191d}"
     ".c{text-anchor:middle;fill:#16191d}.h{text-anchor:middle}.r{text-anchor:end}"
@@ -26,7 +27,7 @@ def svg_of(picture: Picture, title: str) -> str:
     >>> from tilegen.drawing import draw_layout, read_subject
     >>> svg = svg_of(draw_layout(read_subject("S[(2, 2):(1, 2)]")), "two by two")
     >>> svg.count("<rect"), "<title" in svg, svg.startswith("<svg")
-    (4, True, True)
+    (5, True, True)
     """
     left = PAD + max(map(len, picture.rows), default=0) * CHARACTER + 10
     wide = CHARACTER * max(map(len, (*picture.columns, *(text for row in picture.cells for text in row)))) + 10
@@ -65,6 +66,8 @@ def _row(label: str, texts: Sequence[str], keys: Sequence[int], left: int, y: in
 def svg_page(width: int, height: int, title: str, described: str, body: Sequence[str], style: str = STYLE) -> str:
     """An SVG file of so many pixels, named and described for screen readers.
 
+    The paper is part of the file, white or dark as whoever looks at it has asked for: ``style`` gives both their ink.
+
     >>> svg_page(10, 10, "a & b", "nothing", []).splitlines()[1]
     '<title id="title">a &amp; b</title><desc id="desc">nothing</desc>'
     """
@@ -73,4 +76,5 @@ def svg_page(width: int, height: int, title: str, described: str, body: Sequence
         'role="img" aria-labelledby="title desc">'
     )
     named = f'<title id="title">{escape(title)}</title><desc id="desc">{escape(described)}</desc>'
-    return "\n".join([head, named, f"<style>{style}</style>", *body, "</svg>"])
+    paper = '<rect class="paper" width="100%" height="100%"/>'
+    return "\n".join([head, named, f"<style>{PAPER}{style}</style>", paper, *body, "</svg>"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tilegen.gpu.ceilings import Ceiling, count_trips, list_loops, prepare_ceiling
 from tilegen.gpu.compilers import CompileError, Compiler, find_compilers
 from tilegen.gpu.cubins import Cubin, cache_dir, compile_cubin
-from tilegen.gpu.device import Device, find_device, require_gpu
+from tilegen.gpu.device import Device, find_device, refuse_arch, require_gpu
 from tilegen.gpu.instruments import (
     Difference,
     Factor,
@@ -29,6 +29,7 @@ from tilegen.gpu.run import (
     run_guarded,
     run_images,
 )
+from tilegen.gpu.serving import GpuAccess, GpuServer, can_serve
 from tilegen.gpu.tensor_maps import encode_tensor_maps
 from tilegen.gpu.timing import (
     Stopwatch,
@@ -51,13 +52,16 @@ __all__ = [
     "Device",
     "Difference",
     "Factor",
+    "GpuAccess",
     "GpuLaunch",
+    "GpuServer",
     "Image",
     "Stopwatch",
     "allocate_bytes",
     "arguments_of",
     "bind_launch",
     "cache_dir",
+    "can_serve",
     "compare_images",
     "compile_cubin",
     "copy_bytes",
@@ -77,6 +81,7 @@ __all__ = [
     "multiply_rows",
     "open_stopwatch",
     "prepare_ceiling",
+    "refuse_arch",
     "require_gpu",
     "run_guarded",
     "run_images",

@@ -70,12 +70,18 @@ def require_gpu(arch: str | None = None) -> Device:
     if device is None:
         hint = CUPY_HINT if why.startswith("CuPy") else "`tilegen doctor` lists what is here"
         raise EnvironmentLack(Diagnostic("TG502", f"this needs an NVIDIA GPU: {why}", hint=hint))
-    if arch is not None and not runs_cubin(device.compute_capability, arch):
+    if arch is not None:
+        refuse_arch(device, arch)
+    return device
+
+
+def refuse_arch(device: Device, arch: str) -> None:
+    """Raises EnvironmentLack TG503 if a GPU does not run cubins for an arch."""
+    if not runs_cubin(device.compute_capability, arch):
         has = "sm_{}{}".format(*device.compute_capability)
         raise EnvironmentLack(
             Diagnostic("TG503", f"{device.name} is {has} and does not run code for {arch}", hint=f"--arch {has}")
         )
-    return device
 
 
 def runs_cubin(compute_capability: tuple[int, int], arch: str) -> bool:

@@ -19,6 +19,7 @@ from tilegen.gpu.tensor_maps import encode_tensor_maps
 Image = NDArray[np.uint8]
 
 POISON = 0xA5  # no byte of a small integer or of a float of one: what a kernel never wrote is seen to be so
+FAULT = "TG491"  # the code of a kernel that faults
 GUARD_BYTES = 256  # before and after each buffer; also keeps the buffer aligned to 256 bytes
 _STATIC_SHARED_BYTES = 48 * 1024
 _ARGUMENT_ALIGN_BYTES = 64  # that of a TMA descriptor, the widest of arguments
@@ -141,52 +142,73 @@ def run_guarded(
     as POISON, so that bytes outside its layout can be seen to be untouched. Raises ProofError if the kernel faults,
     writes beside a buffer, or changes a buffer that is only an input.
     """
+    before = guard_images(arguments, inputs, outputs)
+    after = run_started(kernel, arguments, start, before)
+    return judge_images(kernel, before, after, outputs)
+
+
+def run_started(
+    kernel: str, arguments: Sequence[str], start: Callable[[list[Any]], None], before: Mapping[str, Image],
+    after: Mapping[str, Image] | None = None,
+) -> dict[str, Image]:  # fmt: skip
+    """Start a kernel in any way over guarded images, and bring back what they are then, into ``after`` where given.
+
+    Raises ProofError if the kernel faults: no other runs in this process from then on.
+    """
     cupy = load_cupy()
-    before = {name: _start_image(name, inputs, outputs) for name in arguments}
-    guarded = {name: cupy.asarray(_add_guards(image)) for name, image in before.items()}
-    inner = [guarded[name][GUARD_BYTES : GUARD_BYTES + before[name].size] for name in arguments]
+    guarded = {name: cupy.asarray(image) for name, image in before.items()}
     try:
-        start(inner)
+        start([guarded[name][GUARD_BYTES:-GUARD_BYTES] for name in arguments])
         cupy.cuda.get_current_stream().synchronize()
-        after = {name: cupy.asnumpy(array) for name, array in guarded.items()}
+        return {name: array.get(out=after[name] if after else None) for name, array in guarded.items()}
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as e:
-        raise ProofError(Diagnostic("TG491", f"kernel {kernel} failed on the GPU: {e}")) from e
-    _check_damage(kernel, before, after, outputs)
-    return {name: after[name][GUARD_BYTES : GUARD_BYTES + before[name].size] for name in outputs}
+        raise ProofError(Diagnostic(FAULT, f"kernel {kernel} failed on the GPU: {e}")) from e
 
 
-def _start_image(name: str, inputs: Mapping[str, Image], outputs: Mapping[str, int]) -> Image:
+def guard_images(
+    arguments: Sequence[str], inputs: Mapping[str, Image], outputs: Mapping[str, int],
+    into: Mapping[str, Image] | None = None,
+) -> dict[str, Image]:  # fmt: skip
+    """What each buffer starts as, between its guards; ``into`` memory that is there, where it is given."""
+    guarded = {}
+    for name in arguments:
+        size = inputs[name].nbytes if name in inputs else outputs[name]
+        image = into[name] if into else np.empty(size + 2 * GUARD_BYTES, np.uint8)
+        image[:GUARD_BYTES] = image[-GUARD_BYTES:] = POISON
+        image[GUARD_BYTES:-GUARD_BYTES] = _start_image(name, inputs, outputs)
+        guarded[name] = image
+    return guarded
+
+
+def _start_image(name: str, inputs: Mapping[str, Image], outputs: Mapping[str, int]) -> Image | int:
     if name not in inputs:
-        return np.full(outputs[name], POISON, np.uint8)
+        return POISON
     image = np.ascontiguousarray(inputs[name]).reshape(-1).view(np.uint8)
     if name in outputs and outputs[name] != image.size:
         raise ValueError(f"{name} is {image.size} bytes as an input and {outputs[name]} as an output")
     return image
 
 
-def _add_guards(image: Image) -> Image:
-    guarded = np.full(image.size + 2 * GUARD_BYTES, POISON, np.uint8)
-    guarded[GUARD_BYTES : GUARD_BYTES + image.size] = image
-    return guarded
-
-
-def _check_damage(
+def judge_images(
     kernel: str, before: Mapping[str, Image], after: Mapping[str, Image], outputs: Mapping[str, int]
-) -> None:
+) -> dict[str, Image]:
+    """The physical images of outputs. Raises ProofError where anything else is not what it was."""
     found = []
     for name, image in before.items():
-        changed = after[name] != _add_guards(image)
+        changed = after[name] != image
         if name in outputs:
-            changed[GUARD_BYTES : GUARD_BYTES + image.size] = False
+            changed[GUARD_BYTES:-GUARD_BYTES] = False
         if changed.any():
+            size = image.size - 2 * GUARD_BYTES
             first = int(changed.argmax()) - GUARD_BYTES
-            what = "its input" if 0 <= first < image.size else "outside"
+            what = "its input" if 0 <= first < size else "outside"
             found.append(
                 Diagnostic(
                     "TG492",
                     f"kernel {kernel} wrote {what}: {int(changed.sum())} bytes, the first at byte {first} of {name} "
-                    f"({image.size} bytes)",
+                    f"({size} bytes)",
                 )
             )
     if found:
         raise ProofError(found)
+    return {name: after[name][GUARD_BYTES:-GUARD_BYTES] for name in outputs}

@@ -35,7 +35,7 @@ def torch_op(
 
     A kernel is proved and compiled when the first tensor of a kind of GPU comes. Returns what
     ``torch.library.custom_op`` returns; a name that was registered before is registered anew. Raises what ``load``
-    raises, EnvironmentLack TG505 without PyTorch, and CallError TG715 for what is no operator, or no backward of it.
+    raises, EnvironmentLack TG506 without PyTorch, and CallError TG715 for what is no operator, or no backward of it.
     Calls raise CallError (TG7xx), and what ``compile`` raises.
     """
     torch = load_torch()
@@ -44,12 +44,12 @@ def torch_op(
 
 
 def load_torch() -> Any:
-    """The module ``torch``. Raises EnvironmentLack TG505 where it is not installed or does not start."""
+    """The module ``torch``. Raises EnvironmentLack TG506 where it is not installed or does not start."""
     try:
         return import_module("torch")
     except Exception as error:  # a broken installation shows in many ways, all of them at import
         said = next(iter(str(error).splitlines()), type(error).__name__)
-        raise EnvironmentLack(Diagnostic("TG505", f"PyTorch is not here: {said}", None, "pip install torch")) from None
+        raise EnvironmentLack(Diagnostic("TG506", f"PyTorch is not here: {said}", None, "pip install torch")) from None
 
 
 def register(torch: Any, operator: Operator) -> Any:

@@ -31,10 +31,15 @@ class NanWatch:
     trips: Trips = ALL_TRIPS
 
     def see(self, ctas: Sequence[Cta], trips: Trips, values: Mapping[str, tuple[Array, Array]]) -> None:
-        """One more run of the same CTAs: by array sorted offsets and what was meant there."""
-        self.ctas, self.trips = ctas, trips
-        for name, (at, value) in values.items():
-            own = at[np.isnan(value)]
+        """One more run: by array sorted offsets and what was meant there."""
+        own = {name: at[np.isnan(value)] for name, (at, value) in values.items()}
+        self.join(NanWatch(own, ctas, trips))
+
+    def join(self, other: NanWatch) -> None:
+        """Runs that were watched elsewhere. Of CTAs that were not in all runs nothing is known."""
+        self.ctas = tuple(cta for cta in self.ctas if cta in set(other.ctas)) if self.ctas else tuple(other.ctas)
+        self.trips = other.trips
+        for name, own in other.suspects.items():
             self.suspects[name] = np.intersect1d(self.suspects[name], own) if name in self.suspects else own
 
 

@@ -15,10 +15,10 @@ WIDTH, PAD, LINE, BAR = 860, 16, 18, 160  # pixels: the picture, around it, a li
 CHARACTERS = 46  # of an op's text
 _FIGURES = (("sectors", 400), ("wavefronts", 630))
 _STYLE = (
-    "svg{background:#fff}text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#16191d}"
+    "text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#16191d}"
     ".t{font-weight:600;font-size:14px}"
     ".n{fill:#565e68}.b{fill:#84b2e0}.o{fill:#ea9d82}.f{stroke:#16191d;stroke-width:2}.l{stroke:#d5dae0}"
-    "@media(prefers-color-scheme:dark){svg{background:#14171b}text{fill:#eceff3}.n{fill:#a8b1bc}.f{stroke:#fff}.l{stroke:#343b44}}"
+    "@media(prefers-color-scheme:dark){text{fill:#eceff3}.n{fill:#a8b1bc}.f{stroke:#fff}.l{stroke:#343b44}}"
 )
 
 

@@ -331,8 +331,13 @@ BUILD_RULES = {
     ),
     "TG502": Rule("no GPU", "This needs an NVIDIA GPU and CuPy. `tilegen doctor` says what is missing."),
     "TG504": Rule("no driver for TMA", "TMA's descriptors are encoded by the NVIDIA driver, of CUDA 12 or later."),
+    "TG505": Rule(
+        "a process that is gone, or memory that has run out",
+        "Of several specs each is worked on in a process of its own, and one more runs the GPU. The system ends a "
+        "process where memory runs out. The other specs go on. '-j N' has N kernels in memory at a time.",
+    ),
     "TG503": Rule("a GPU of another arch", "Code for the spec's arch does not run on this GPU: use --arch."),
-    "TG505": Rule("no PyTorch", "`tilegen.torch_op` registers an operator with PyTorch, 2.7 or later: install it."),
+    "TG506": Rule("no PyTorch", "`tilegen.torch_op` registers an operator with PyTorch, 2.7 or later: install it."),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,26 +16,23 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
-def run_tasks(
-    tasks: Sequence[Callable[[], Result]], processes: int, begin: Callable[[int], None] = lambda k: None
-) -> list[Result]:
+def run_tasks(tasks: Sequence[Callable[[], Result]], processes: int) -> list[Result]:
     """Their results in order; the error of the first that fails. Tasks begin in order: put long ones first.
 
     This process takes its turn with ``processes - 1`` that it forks, and keeps what its own tasks find out on the way.
-    Where processes cannot be forked, it carries all out alone. ``begin(k)`` is called before it carries out task k: all
-    before that one have begun. Raises RuntimeError where a forked process dies.
+    Where processes cannot be forked, it carries all out alone. Raises RuntimeError where a forked process dies.
 
     >>> run_tasks([lambda: 1 + 1, lambda: 2 * 3], processes=2)
     [2, 6]
     """
     count = min(processes, len(tasks)) - 1
-    context = _find_context() if count > 0 else None
+    context = find_context() if count > 0 else None
     if context is None:
-        return [_begin_task(k, task, begin) for k, task in enumerate(tasks)]
+        return [task() for task in tasks]
     turns = _Turns(context.Value("i", 0), len(tasks))
     helpers = [_start_helper(context, tasks, turns) for _ in range(count)]
     try:
-        found = _take_all(tasks, turns, begin)
+        found = _take_all(tasks, turns)
         for helper in helpers:
             found |= _receive(helper)
     finally:
@@ -60,16 +58,11 @@ class _Helper:
     answer: Connection
 
 
-def _find_context() -> ForkContext | None:
+def find_context() -> ForkContext | None:
     """What forks processes, where this machine can."""
     import multiprocessing  # here: it loads sockets and more, and most commands fork nothing
 
     return multiprocessing.get_context("fork") if "fork" in multiprocessing.get_all_start_methods() else None
-
-
-def _begin_task(k: int, task: Callable[[], Result], begin: Callable[[int], None]) -> Result:
-    begin(k)
-    return task()
 
 
 @dataclass(frozen=True)
@@ -93,14 +86,12 @@ def _stop(turns: _Turns) -> None:
         turns.next.value = turns.count
 
 
-def _take_all(
-    tasks: Sequence[Callable[[], Any]], turns: _Turns, begin: Callable[[int], None] = lambda k: None
-) -> dict[int, Any]:  # fmt: skip
+def _take_all(tasks: Sequence[Callable[[], Any]], turns: _Turns) -> dict[int, Any]:
     """What this process has found, by the number of the task; once a task fails, none after it begins."""
     found: dict[int, Any] = {}
     while (k := _take(turns)) is not None:
         try:
-            found[k] = _begin_task(k, tasks[k], begin)
+            found[k] = tasks[k]()
         except Exception as error:
             found[k] = _Failed(error)
             _stop(turns)
@@ -116,11 +107,13 @@ def _start_helper(context: ForkContext, tasks: Sequence[Callable[[], Any]], turn
 
 
 def _help(tasks: Sequence[Callable[[], Any]], turns: _Turns, end: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches it too, and the one that forked it says so
+    for number in (signal.SIGINT, signal.SIGTERM):  # Ctrl-C reaches it too, and the one that forked it says so
+        signal.signal(number, signal.SIG_DFL)
     found = _take_all(tasks, turns)
     for failed in (x for x in found.values() if isinstance(x, _Failed)):  # what is sent leaves its traceback behind
         failed.error.add_note("".join(["in another process:\n", *traceback.format_tb(failed.error.__traceback__)]))
-    end.send(found)
+    with suppress(BrokenPipeError):  # whoever asked has died
+        end.send(found)
 
 
 def _receive(helper: _Helper) -> dict[int, Any]:

@@ -1,0 +1,140 @@
+"""What a kernel computes against the bounds of what its spec means, wherever the kernel ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen import gpu
+from tilegen.dtypes import numpy_dtype
+from tilegen.index import evaluate
+from tilegen.index.recurrences import ALL_TRIPS, Trips
+from tilegen.pipeline import Built
+from tilegen.plan import arrays
+from tilegen.proofs.against import Meaning, ask_meaning
+from tilegen.proofs.floats import compare_floats, float_inputs, run_bounded
+from tilegen.proofs.nans import NanWatch, find_lasting_nans
+from tilegen.reference import Array, Input
+from tilegen.reference.effort import count_effort
+from tilegen.spec.outline import launch_of
+from tilegen.verifying.images import Run, compare_images, locate
+from tilegen.verifying.words import case_text, count
+
+Cta = tuple[int, int, int]
+_BOUNDED_ELEMS = 1 << 22  # elements of outputs whose bounds are computed for one run on a GPU
+_EFFORT = 1 << 28  # of the CTAs compared after one run, as count_effort has it: 8 s
+_LONG = 1 << 27
+_PART = 1 << 16  # elements
+
+
+def say_lasting_nans(built: Built, case: Mapping[str, int], seeds: Sequence[int], watch: NanWatch) -> tuple[str, ...]:
+    """A note for each array some of whose elements are NaN whatever the inputs, with the place of the first."""
+    notes = []
+    for found in find_lasting_nans(built.spec, built.plan, case, seeds, watch):
+        place = f"{found.name}{locate(built.spec.buffer(found.name), found.offset, case)}"
+        more = f", and so are {found.elements - 1} more elements of CTA {found.cta}" if found.elements > 1 else ""
+        used = f" with {said}" if (said := case_text(case).strip()) else ""
+        notes.append(f"{place} is NaN in each of {found.runs} runs{used}{more}")
+    return tuple(notes)
+
+
+def compare_run(
+    built: Built, case: Mapping[str, int], inputs: Mapping[str, Input], ctas: Sequence[tuple[int, int, int]],
+    written: Mapping[str, tuple[Array, Array]] | None, against: Meaning | None, trips: Trips = ALL_TRIPS,
+    images: Mapping[str, Array] | None = None, watch: NanWatch | None = None,
+) -> list[str]:  # fmt: skip
+    """What CTAs wrote, as (offsets, elements) or in whole ``images``, against the bounds of what they mean."""
+    spec, lines = built.spec, []
+
+    def got_at(name: str, at: Array) -> Array:
+        if images is not None:
+            return images[name][at]
+        assert written is not None
+        return written[name][1][np.searchsorted(written[name][0], at)]
+
+    bounds = run_bounded(spec, ctas, inputs, case, trips)
+    if watch is not None:
+        watch.see(ctas, trips, {name: (at, np.asarray(want.value)) for name, (at, want) in bounds.items()})
+    for name, (at, want) in sorted(bounds.items()):
+        words = partial(locate, spec.buffer(name), case=case)
+        lines.append(str(compare_floats(name, at, got_at(name, at), want, where=words)))
+    if against is not None:
+        meant = ask_meaning(against, spec, case, inputs, tuple(sorted(bounds)))
+        for name, (at, want) in sorted(run_bounded(spec, ctas, inputs, case, trips, is_tight=False).items()):
+            found = meant.compare(name, at, got_at(name, at), want)
+            lines.append(f"against: {found}".replace("float: ", ""))
+    return lines
+
+
+def verify_floats_run(
+    built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None, watch: NanWatch | None = None
+) -> list[str]:
+    """Run the kernel in any way and compare what it computes within its bounds; the rest of its bytes are untouched."""
+    memories = {m.name: m for m in arrays(built.plan)}
+    inputs = float_inputs(built.plan, seed, case)
+    images = {}
+    for name, m in memories.items():
+        elems, dtype = int(evaluate(m.span, dict(case))), numpy_dtype(m.dtype)
+        poison = np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
+        images[name] = poison if m.access == "out" else draw_image(inputs[name], elems, dtype)
+    given = {n: images[n].view(np.uint8) for n, m in memories.items() if m.access != "out"}
+    raw = run(given, {n: images[n].nbytes for n, m in memories.items() if m.access != "in"})
+    got = {name: np.ascontiguousarray(image).view(numpy_dtype(memories[name].dtype)) for name, image in raw.items()}
+    ctas = choose_ctas(built, case, sum(image.size for image in got.values()), seed)
+    lines = compare_run(built, case, inputs, ctas, None, against, images=got, watch=watch)
+    if len(ctas) == count_ctas(built, case):
+        _check_untouched(built, case, inputs, ctas, images, got)
+    return [f"{line} ({count(len(ctas), 'CTA')} of {count_ctas(built, case)})" for line in lines]
+
+
+def count_ctas(built: Built, case: Mapping[str, int]) -> int:
+    """CTAs of a launch."""
+    return prod(launch_of(built.spec, case).grid)
+
+
+def choose_ctas(built: Built, case: Mapping[str, int], elems: int, seed: int) -> list[Cta]:
+    """The CTAs that are compared after a run: all, or as many as are affordable, from all over the grid.
+
+    ``elems``: of all outputs. The first and the last are always among them, and others with other seeds.
+    """
+    (x, y, _), total = launch_of(built.spec, case).grid, count_ctas(built, case)
+    most = min(_BOUNDED_ELEMS // max(1, elems // total), _EFFORT // max(1, count_effort(built.spec, case)))
+    numbers = np.arange(total)
+    if most < total:
+        ends = np.linspace(1, total - 1, max(0, most - 2) + 1).astype(np.int64)  # one of each part in between
+        drawn = np.random.default_rng(seed).integers(ends[:-1], np.maximum(ends[1:], ends[:-1] + 1))
+        numbers = np.unique([0, *drawn, total - 1])
+    return [(int(n) % x, int(n) // x % y, int(n) // (x * y)) for n in numbers]
+
+
+def takes_long(built: Built, case: Mapping[str, int]) -> bool:
+    """Whether comparing one run takes so long that other processes are worth starting: seconds."""
+    return count_effort(built.spec, case) * count_ctas(built, case) > _LONG
+
+
+def draw_image(given: Input, elems: int, dtype: np.dtype[Any]) -> Array:
+    """All elements of an array, drawn a part at a time: what is on the way stays in the cache."""
+    image = np.empty(elems, dtype)
+    for begin in range(0, elems, _PART):
+        part = np.arange(begin, min(begin + _PART, elems))
+        image[part[0] : part[0] + len(part)] = given(part)
+    return image
+
+
+def _check_untouched(
+    built: Built, case: Mapping[str, int], inputs: Mapping[str, Input], ctas: Sequence[tuple[int, int, int]],
+    before: Mapping[str, Array], got: Mapping[str, Array],
+) -> None:  # fmt: skip
+    """Bytes that no CTA writes are what they were. Raises ProofError TG421."""
+    memories = {m.name: m for m in arrays(built.plan)}
+    written = run_bounded(built.spec, ctas, inputs, case)
+    for name, image in got.items():
+        want = image.copy()
+        free = np.ones(len(image), bool)
+        free[written[name][0]] = False
+        want[free] = before[name][free]
+        compare_images(built.spec, memories[name], want, image.view(np.uint8), case)
