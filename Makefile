@@ -7,7 +7,7 @@ SPECS := specs/*.yaml
 # One of each family: a transpose, a permute, TMA, rows that are normalised, a softmax, a reduction down columns, a stencil, a product.
 FEW := $(addprefix specs/, transpose_tile.yaml permute_sf.yaml copy_tma.yaml rmsnorm.yaml softmax_rows.yaml column_sum.yaml stencil.yaml gemm.yaml)
 
-.PHONY: run specs test slow check golden gpu clean
+.PHONY: run specs test slow check golden site gpu clean
 
 # Builds one spec of each family into out/, proofs included, verifies it on the CPU, and explains one.
 run: .venv/installed
@@ -41,6 +41,10 @@ golden: .venv/installed
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "not gpu" tests/specs/test_golden.py tests/viewing/test_linking.py tests/test_docs.py \
 		tests/test_layout_docs.py tests/spec/test_schema.py tests/pages tests/proofs/test_trips.py tests/oracles/test_layout_regret.py
 
+# The pages of docs/ with a search, into out/site; any warning is an error.
+site: .venv/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
 # On a machine with a GPU: all tests, then verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
 gpu: .venv/installed-$(CUDA) test slow
 	$(BIN)/python -m pytest -m gpu
@@ -55,7 +59,7 @@ clean:
 	$(INSTALL) -e '.[test]'
 	touch $@
 
-# With one more extra of pyproject.toml: check, compile, cuda12 or cuda13.
+# With one more extra of pyproject.toml: check, compile, docs, browser, cuda12 or cuda13.
 .venv/installed-%: .venv/installed
 	$(INSTALL) -e '.[test,$*]'
 	touch $@

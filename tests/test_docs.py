@@ -38,7 +38,7 @@ CHOOSER = ROOT / "docs" / "layout-chooser.md"
 REGISTERS, HOPPER = ROOT / "docs" / "registers.md", ROOT / "docs" / "hopper.md"
 GEMM = ROOT / "docs" / "gemm.md"
 VIEWER = ROOT / "docs" / "viewer.md"
-SPEC = ROOT / "specs" / "permute_sf.yaml"
+SPEC, RMSNORM = ROOT / "specs" / "permute_sf.yaml", ROOT / "specs" / "rmsnorm.yaml"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 
@@ -75,22 +75,10 @@ def print_owners() -> str:
     return _fence("text", text[text.index("the kernel") : text.index("op 1:")])
 
 
-def print_picture() -> str:
-    """The first phase of the read that turns the tile of ``tilegen init`` over, with the plain layout and with auto."""
-    start = ROOT / "tilegen" / "templates" / "start" / "transpose.yaml"
-    text = start.read_text(encoding="utf-8").replace("KERNEL", "mine")
-    pictures = []
-    for layout in ("row", "auto"):
-        spec = text.replace("layout: row}", f"layout: {layout}}}")
-        drawn = CliRunner().invoke(cli, ["explain", "-", "--access", "3"], input=spec).stdout
-        phase = drawn[drawn.index("phase 1:") : drawn.index("\n\nphase 2:")]
-        pictures.append(f"layout: {layout}; {phase}")
-    return _fence("text", "\n\n".join(pictures))
-
-
-def print_cuda() -> str:
-    source = build_spec(SPEC).source
-    return _fence("cuda", source[source.index("// One warp: read") :])
+def print_rmsnorm() -> str:
+    """The kernel of the spec on README's first screens, from the last of its functions on."""
+    source = build_spec(RMSNORM).source
+    return _fence("cuda", source[source.rindex("__device__") :])
 
 
 def print_table() -> str:
@@ -183,9 +171,9 @@ GEMM_PARTS: dict[str, Callable[[], str]] = {
 
 PARTS: dict[str, Callable[[], str]] = {
     "explanation": print_explanation,
-    "picture": print_picture,
+    "rmsnorm_spec": lambda: cut_spec("rmsnorm", "kernel:"),
+    "rmsnorm_cuda": print_rmsnorm,
     "chosen": print_chosen,
-    "cuda": print_cuda,
     "table": print_table,
     "spec": lambda: _fence("yaml", read_spec(SPEC)),
     "owners": print_owners,
@@ -202,7 +190,7 @@ PARTS: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize(
     ("path", "parts"),
     [
-        (README, {"picture", "explanation", "cuda", "table"}),
+        (README, {"rmsnorm_spec", "rmsnorm_cuda", "explanation", "table"}),
         (HOW, {"spec", "expanded", "explanation", "plan", "function", "verified"}),
         (CHOOSER, {"chosen"}),
         (REGISTERS, {"owners"}),
@@ -243,14 +231,23 @@ def test_the_two_commands_are_there():
     assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
-def test_what_to_type_after_the_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_lines_to_type_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """All of them, one after the other; the first installs, and .ci/wheel does that."""
     monkeypatch.chdir(tmp_path)
-    (typed,) = re.findall(r"^```sh\n(\.venv/bin/tilegen .*?)^```$", README.read_text(encoding="utf-8"), re.S | re.M)
-    for line in typed.splitlines():
-        words = shlex.split(line, comments=True)
-        assert words[0] == ".venv/bin/tilegen"
-        result = CliRunner().invoke(cli, words[1:])
+    typed = re.findall(r"^```sh\n(.*?)^```$", README.read_text(encoding="utf-8"), re.S | re.M)
+    lines = [shlex.split(line, comments=True) for block in typed for line in block.splitlines()]
+    assert lines[0] == ["pip", "install", "."]
+    commands = [words[1:] for words in lines if words[0] == "tilegen"]
+    assert [words[0] for words in commands] == ["init", "explain", "build", "verify"]
+    for words in commands:
+        result = CliRunner().invoke(cli, words)
         assert result.exit_code == 0, result.output
+    assert {words[0] for words in lines} == {"pip", "tilegen", "make"}
+
+
+def test_twelve_lines_of_rmsnorm():
+    """README says that the lines from ``threads`` on are twelve."""
+    assert len(cut_spec("rmsnorm", "threads:").splitlines()) == 12 + len(["```yaml", "```"])
 
 
 def test_make_run_ends_with_a_next_step():

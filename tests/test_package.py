@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
 from pathlib import Path
+
+import yaml
 
 import tilegen
 
@@ -35,3 +38,16 @@ def test_the_version_is_one() -> None:
 def test_ci_tries_the_wheel() -> None:
     assert re.search(r"^\.ci/wheel\b", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.M)
     assert os.access(ROOT / ".ci" / "wheel", os.X_OK)
+
+
+def test_security_says_what_the_committed_run_of_changed_specs_found() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    run = json.loads((ROOT / "docs" / "results" / "fuzz" / "specs.json").read_text(encoding="utf-8"))
+    assert run["built"] + run["refused"] + run["exceptions"] == run["texts"]
+    row = f"| {run['texts']} | {run['built']} | {run['refused']} | {run['exceptions']} | {run['over_10_s']}, both built"
+    assert row in text and f"| {run['slowest_s']} s |" in text
+
+
+def test_the_citation_has_the_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])

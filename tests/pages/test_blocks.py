@@ -17,7 +17,7 @@ from tests.pages.reference import SPEC_PAGE, whole_specs
 from tilegen.cli import cli
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 # Who runs the blocks of a page, by their language; pieces of YAML are looked for in specs.
 RUNNERS = {
@@ -173,3 +173,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_index_lists_every_page() -> None:
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text(encoding="utf-8")))
     assert listed == {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"}
+
+
+def test_the_cookbook_lists_every_spec() -> None:
+    listed = re.findall(r"\]\(\.\./specs/(\w+)\.yaml\) \|", (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "specs").glob("*.yaml"))

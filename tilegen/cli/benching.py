@@ -42,8 +42,8 @@ def bench_command(
     """Measure every spec, and print each result as it comes, or one picture.
 
     All are built, compiled and compared before the first is timed, several side by side; nothing runs beside what is
-    timed. Raises SeveralFailed, EnvironmentLack without a GPU, and InputError TG604 for a function that is not there. Of
-    specs that cannot be loaded it says so, with a GPU or without one.
+    timed. Raises SeveralFailed, EnvironmentLack without a GPU, and InputError TG604 for a function that is not there.
+    Of specs that cannot be loaded it says so, with a GPU or without one.
     """
     named = [name for name in wishes.against if names_function(name)]
     functions = tuple(UserFunction(name, find_function(name)) for name in named)
