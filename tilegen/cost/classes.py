@@ -25,6 +25,7 @@ from tilegen.index import (
     evaluate,
     least,
     multiple,
+    names_of,
     substitute,
     terms,
     total,
@@ -144,10 +145,10 @@ def _find_limits(
     for c in accesses[0].conditions:
         if isinstance(c, Formula) and c.symbol == "<" and isinstance(c.args[0], Var) and c.args[0].name in extents:
             name, stop = c.args[0].name, c.args[1]
-            is_free = _names(stop) <= {*extents, *known} - {name}
+            is_free = names_of(stop) <= {*extents, *known} - {name}
             if is_free and extents[name] > _ALL and all(c in a.conditions for a in accesses):
                 found.setdefault(name, (c, stop))
-    needed = frozenset[str]().union(*(_names(stop) for _, stop in found.values()))
+    needed = frozenset[str]().union(*(names_of(stop) for _, stop in found.values()))
     return {name: limit for name, limit in found.items() if name not in needed}
 
 
@@ -228,7 +229,7 @@ def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object]) ->
     """The part of the address that moves all threads alike, what is tangled with them, and the limits of the guards as
     far as threads differ in them; None where only equal values behave alike. Threads are what ``known`` has arrays for.
     """
-    guards = [c for c in a.conditions if any(v.name in values for v in variables(c))]
+    guards = [c for c in a.conditions if not names_of(c).isdisjoint(values)]
     sides = [s for c in guards if isinstance(c, Formula) and c.symbol == "<" for s in c.args]
     threads = frozenset(n for n, x in known.items() if not isinstance(x, int))
     address, *split = (_separate(x, frozenset(values), threads) for x in (a.byte, *sides))
@@ -262,7 +263,7 @@ def _separate(x: Index, outer: frozenset[str], threads: frozenset[str]) -> _Spli
     alone: list[tuple[int, Any]] = []
     rest: list[tuple[int, Any]] = []
     for c, f in _free_terms(x):
-        names = _names(f)
+        names = names_of(f)
         (alone if names & outer and not names & threads else rest).append((c, f))
     tangled = (part for _, f in rest for part in _list_parts(f, outer, threads))
     return _Split(total(alone), total(rest), tuple(dict.fromkeys(tangled)))
@@ -285,20 +286,16 @@ def _free_terms(x: Index) -> Iterable[tuple[int, Any]]:
 
 def _list_parts(x: Index, outer: frozenset[str], threads: frozenset[str]) -> Iterable[Index]:
     """The largest parts of an expression that are over outer variables without those of threads."""
-    names = _names(x)
+    names = names_of(x)
     if isinstance(x, int) or not names & outer:
         return
     if not names & threads:
         yield x
         return
     assert isinstance(x, Formula)
-    apart = [t for t in terms(x) if not _names(t[1]) & threads] if x.symbol == "+" else []
+    apart = [t for t in terms(x) if not names_of(t[1]) & threads] if x.symbol == "+" else []
     if apart:
         yield from _list_parts(total(apart), outer, threads)
-    others = [f for _, f in terms(x) if _names(f) & threads] if x.symbol == "+" else x.args
+    others = [f for _, f in terms(x) if names_of(f) & threads] if x.symbol == "+" else x.args
     for part in others:
         yield from _list_parts(part, outer, threads)
-
-
-def _names(x: Index) -> frozenset[str]:
-    return frozenset() if isinstance(x, int) else frozenset(v.name for v in variables(x))

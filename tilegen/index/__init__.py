@@ -32,7 +32,7 @@ from tilegen.index.expressions import (
 )
 from tilegen.index.selections import maximum, minimum, select, selections
 from tilegen.index.text import INT_LIMIT, compile_text, evaluate, is_wide, to_c, wide_type
-from tilegen.index.trees import bound, has_signs, least, multiple
+from tilegen.index.trees import bound, has_signs, least, multiple, names_of
 
 __all__ = [
     "COMPARISONS",
@@ -63,6 +63,7 @@ __all__ = [
     "mod",
     "mul",
     "multiple",
+    "names_of",
     "not_",
     "replace_part",
     "select",

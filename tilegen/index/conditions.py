@@ -194,7 +194,7 @@ def substitute(x: Index, values: Mapping[str, Index]) -> Index:
     """``x`` with variables replaced by name, simplified again."""
     if isinstance(x, Var):
         return values.get(x.name, x)
-    if not isinstance(x, Formula):
+    if not isinstance(x, Formula) or x.names.isdisjoint(values):
         return x
     args = [a if a.__class__ is int else substitute(a, values) for a in x.args]
     for a, b in zip(args, x.args, strict=True):

@@ -38,6 +38,11 @@ class Tree:
         return hash((self.symbol, self.args))
 
     @cached_property
+    def names(self) -> frozenset[str]:
+        """Of the variables in it."""
+        return frozenset().union(*(names_of(a) for a in self.args))
+
+    @cached_property
     def least(self) -> int:
         return _least(self)
 
@@ -51,6 +56,16 @@ class Tree:
 
 
 Text = Union[int, Name, Tree]  # noqa: UP007 - a runtime alias
+
+
+def names_of(x: Text) -> frozenset[str]:
+    """The names of the variables of an expression.
+
+    >>> from tilegen.index import Var
+    >>> sorted(names_of(Var("bx", 8) * 4 + Var("tx", 4)))
+    ['bx', 'tx']
+    """
+    return x.names if isinstance(x, Tree) else frozenset([x.name]) if isinstance(x, Name) else frozenset()
 
 
 def bound(x: Text) -> int:

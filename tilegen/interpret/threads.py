@@ -288,6 +288,8 @@ def whole_clusters(ctas: Sequence[Sequence[int]], cluster: Cta) -> tuple[Cta, ..
     ((2, 0, 0), (3, 0, 0))
     """
     padded = [(*cta, 0, 0, 0)[:3] for cta in ctas]
+    if cluster == (1, 1, 1):
+        return tuple({(x, y, z): None for x, y, z in padded})
     offsets = [(x, y, z) for z in range(cluster[2]) for y in range(cluster[1]) for x in range(cluster[0])]
     found: dict[Cta, None] = {}
     for cta in padded:

@@ -4,12 +4,12 @@ compared with sizes, alone or with CTAs and trips.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
-from tilegen.index import Formula, Index, Var, bound, evaluate, less, substitute, to_c, variables
+from tilegen.index import Formula, Index, Var, bound, evaluate, less, names_of, substitute, to_c, variables
 from tilegen.index.comparisons import COMPARING
 from tilegen.index.outcomes import find_outcomes
 from tilegen.plan import plain_name
@@ -110,7 +110,7 @@ def list_untold(
     own = {p.name for p in spec.params if p.var is not None}
     asked_by_spec = (x for q in asked if q.is_of_spec for x in (q.x, *q.guards, *(n for _, n in q.loops)))
     is_meant = not {*found.undecided}.isdisjoint(c for x in asked_by_spec for c in compared_in(x))
-    alone = [x for x in found.undecided if {v.name for v in variables(x)} <= own]
+    alone = [x for x in found.undecided if names_of(x) <= own]
     one = [x for x in alone if len({bool(evaluate(x, case)) for case in cases}) == 1]
     said = dict.fromkeys([*found.unshown, *(one if is_meant else found.undecided)])
     return [f"not proven: what sizes do of which '{to_c(x)}' comes out otherwise, if there are any" for x in said]
@@ -123,17 +123,17 @@ def group_observed(spec: Spec, asked: Iterable[Observed]) -> Iterator[Joined]:
     alone: dict[Index, None] = {}
     for q in asked:
         compared = dict.fromkeys(c for x in (q.x, *q.guards, *(n for _, n in q.loops)) for c in compared_in(x))
-        alone |= dict.fromkeys(c for c in compared if _names_of(c) <= own)
+        alone |= dict.fromkeys(c for c in compared if names_of(c) <= own)
         inner = _list_inner(spec, q.loops)
         group = _connect([substitute(c, ranks) for c in compared], inner, own)
         if group is not None:
             yield group
-        reached = sized | {v.name for v, n in q.loops if not own.isdisjoint(_names_of(n))}
+        reached = sized | {v.name for v, n in q.loops if not own.isdisjoint(names_of(n))}
         for x in _small_remainders(q.x, reached):
-            if _names_of(x) <= own:
+            if names_of(x) <= own:
                 yield Joined((x,))
             elif not q.array:
-                yield Joined((x,), _with_counts(_names_of(x), inner))
+                yield Joined((x,), _with_counts(names_of(x), inner))
     if alone:
         yield Joined(tuple(alone))
 
@@ -151,20 +151,20 @@ def pair_observed(spec: Spec, asked: Sequence[Observed], overlaps: Sequence[Obse
         vars_of = {name: v for name, v in vars_of.items() if v.name in trips}
         plain = ranks | vars_of
         own = dict.fromkeys(substitute(x, plain) for x in _parts_of(q))
-        own = {x: None for x in own if x not in meant and _names_of(x) <= told}
+        own = {x: None for x in own if x not in meant and names_of(x) <= told}
         loops = tuple((vars_of.get(v.name, v), substitute(n, plain)) for v, n in q.loops)
         for overlap in overlaps if own else ():
             lies = [substitute(c, ranks) for x in (overlap.x, *overlap.guards) for c in compared_in(x)]
             seen = tuple(dict.fromkeys([*own, *lies]))
             around = {v.name: (v, n) for v, n in (*loops, *overlap.loops)}
             inner = _list_inner(spec, tuple(around.values()))
-            yield Joined(seen, _with_counts({name for x in seen for name in _names_of(x)}, inner))
+            yield Joined(seen, _with_counts({name for x in seen for name in names_of(x)}, inner))
 
 
 def _parts_of(q: Observed) -> list[Formula]:
     """Comparisons, and remainders that come out in a few ways: of a question, and of whether it is asked."""
     parts = (q.x, *q.guards, *(n for _, n in q.loops))
-    return [c for x in parts for c in (*compared_in(x), *_small_remainders(x, _names_of(x)))]
+    return [c for x in parts for c in (*compared_in(x), *_small_remainders(x, names_of(x)))]
 
 
 def _list_inner(spec: Spec, loops: Loops) -> list[tuple[Var, Index]]:
@@ -180,10 +180,6 @@ def _list_inner(spec: Spec, loops: Loops) -> list[tuple[Var, Index]]:
 
 def _sizes_of(spec: Spec) -> set[str]:
     return {p.name for p in spec.params if p.var is not None}
-
-
-def _names_of(x: Index) -> set[str]:
-    return {v.name for v in variables(x)}
 
 
 def compared_in(x: Index) -> list[Formula]:
@@ -208,14 +204,14 @@ def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own:
     return Joined(tuple(seen), _with_counts({v.name for c in seen for v in variables(c)}, inner)) if seen else None
 
 
-def _with_counts(names: set[str], inner: Sequence[tuple[Var, Index]]) -> tuple[tuple[Var, Index], ...]:
+def _with_counts(names: Set[str], inner: Sequence[tuple[Var, Index]]) -> tuple[tuple[Var, Index], ...]:
     """Those of the variables that are named, and that the counts of these name; the inner ones come first."""
     for v, n in inner:
         names = names | ({u.name for u in variables(n)} if v.name in names else set())
     return tuple((v, n) for v, n in inner if v.name in names)
 
 
-def _small_remainders(x: Index, names: set[str]) -> list[Formula]:
+def _small_remainders(x: Index, names: Set[str]) -> list[Formula]:
     """Remainders that sizes, or what they bound, have a say in and that come out in a few ways; quotients of these."""
     return [
         part for part in parts_with(x, ("%", "&", "/"))

@@ -21,6 +21,7 @@ from tilegen.index import (
     maximum,
     minimum,
     mod,
+    names_of,
     select,
     sub,
     substitute,
@@ -314,4 +315,4 @@ def _depends(c: Column, told: set[str]) -> bool:
 
 
 def names_in(parts: Iterable[Index]) -> set[str]:
-    return {v.name for x in parts for v in variables(x)}
+    return set().union(*map(names_of, parts))

@@ -86,8 +86,9 @@ def find_cta_classes(
         own, levels = _fold_loops(known, trips, len(together), namer)
         does = {cta: (int(n), *(x.name(cta) for x in twice)) for cta, n in zip(together, own.tolist(), strict=True)}
         clusters = {cta: whole_clusters([cta], plan.cluster) for cta in together}
-        ranks = {cta: tuple(x % n for x, n in zip(cta, plan.cluster, strict=True)) for cta in together}
-        named = {cta: namer.number((ranks[cta], *(does[c] for c in clusters[cta]))) for cta in together}
+        ranks = map(tuple, (np.array(together) % plan.cluster).tolist())
+        both = zip(together, ranks, strict=True)
+        named = {cta: namer.number((rank, *(does[c] for c in clusters[cta]))) for cta, rank in both}
         shown = find_shown_overlaps(table, observed, np.array([*named.values()]), levels, namer)
     if shown is None:  # each is like no other
         named = {cta: namer.number((tuple(case.items()), cta)) for cta in ctas}

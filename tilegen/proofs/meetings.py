@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilegen.index import Formula, Index, Var, add, div, mul, multiple, substitute, variables
+from tilegen.index import Formula, Index, Var, add, div, mul, multiple, names_of, substitute
 from tilegen.plan import Plan, Step, Sync, Visit, walk
 from tilegen.proofs.finding import UNPROVEN_MEETING, Finding
 from tilegen.proofs.ranges import begin_role, say
@@ -60,7 +60,7 @@ def agree(x: Index, threads: int, count: int) -> bool:
 
 def _is_same(x: Index) -> bool:
     """Does ``x`` not depend on the member? What is below a multiple of n is so with all that begin in the same n."""
-    if _MEMBER not in {v.name for v in variables(x)}:
+    if _MEMBER not in names_of(x):
         return True
     if not isinstance(x, Formula):
         return False

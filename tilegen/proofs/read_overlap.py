@@ -19,12 +19,12 @@ from tilegen.index import (
     every,
     less,
     mul,
+    names_of,
     not_,
     select,
     sub,
     substitute,
     total,
-    variables,
 )
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.observed import Loops
@@ -108,7 +108,7 @@ def _is_loaded_in_every_trip(spec: Spec, plan: Plan, box: Owned) -> bool:
         inner = {name for name, n in around if n < 0}
         for guard in (*at.guards, *(at.expand(t.where) for t in reads)) if reads else ():
             for part in conjuncts(substitute(guard, trips)):
-                if not _names_of(part) <= threads | inner and part not in allowed:
+                if not names_of(part) <= threads | inner and part not in allowed:
                     return False
         is_loaded |= bool(reads)
     return is_loaded
@@ -134,15 +134,15 @@ def _see(
     is_same_loop = bool(box.loops) and box.loops[:1] == other.loops[:1]
     back: dict[str, Index] = {}
     if near is not None:  # loops that have no say in it have some trip before
-        asked = (box.condition, *(x for x in box.start if told & _names_of(x)), *(n for _, n in box.loops))
-        named = set[str]().union(*map(_names_of, asked))
+        asked = (box.condition, *(x for x in box.start if told & names_of(x)), *(n for _, n in box.loops))
+        named = frozenset[str]().union(*map(names_of, asked))
         back = {v.name: sub(v, Var(f"{v.name}_before", near + 1)) for v, _ in box.loops if v.name in named}
         before = {v.name: v for v, _ in other.loops}
     at: dict[str, Index] = {**numbers, **before, **back}
     apart = [sub(x, substitute(y, at)) for x, y in zip(box.start, other.start, strict=True)]
     if any(isinstance(d, int) and not -n < d < m for d, m, n in zip(apart, box.box, other.box, strict=True)):
         return None
-    if not any(told & _names_of(x) for x in apart):
+    if not any(told & names_of(x) for x in apart):
         return None
     made = [substitute(other.condition, at)]
     made += [less(at[v.name], substitute(n, at)) for v, n in other.loops if not isinstance(n, int)]
@@ -181,7 +181,7 @@ def _see_ends(
         made += [substitute(other.condition, last), substitute(box.condition, first)]
         apart = [sub(substitute(x, first), substitute(y, last)) for x, y in zip(box.start, other.start, strict=True)]
         counts = [n for _, n in other.loops[inner:] if not isinstance(n, int)]
-        if counts and any(told & _names_of(d) for d in apart):
+        if counts and any(told & names_of(d) for d in apart):
             yield Overlap(*_measure(made, apart, box, other, told), around, (), True)
 
 
@@ -191,12 +191,8 @@ def _measure(
     """The number of an overlap and how far apart the boxes begin. ``made``: when both are read."""
     number: Index = 0
     meet = [*made]
-    sizes = [(d, m, n) for d, m, n in zip(apart, box.box, other.box, strict=True) if told & _names_of(d)]
+    sizes = [(d, m, n) for d, m, n in zip(apart, box.box, other.box, strict=True) if told & names_of(d)]
     for d, m, n in sizes:
         meet += [less(-n, d), less(d, m)]
         number = add(mul(number, m + n - 1), add(d, n - 1))
     return select(every(*meet), number, APART), tuple(d for d, _, _ in sizes)
-
-
-def _names_of(x: Index) -> set[str]:
-    return {v.name for v in variables(x)}

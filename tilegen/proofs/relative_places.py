@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, add, evaluate, every, mul, sub, substitute, total, variables
+from tilegen.index import Formula, Index, add, evaluate, every, mul, names_of, sub, substitute, total, variables
 from tilegen.index.bounds import linear
 from tilegen.plan import plain_name
 from tilegen.proofs.observed import Observed, part_naming
@@ -54,8 +54,8 @@ def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart |
     differing, same = sub(own, of_begin), sub(rest, of_rest)
     if AXES.isdisjoint(v.name for v in variables(differing)):
         differing, same = 0, add(differing, same)
-    threads = {v.name for v in variables(same)}
-    guards = tuple(g for g in q.guards if {v.name for v in variables(g)} <= threads)
+    threads = names_of(same)
+    guards = tuple(g for g in q.guards if names_of(g) <= threads)
     found = Apart(own, differing, same, sub(whole, of_rest), guards)
     left = {v.name for x in (rest, of_rest, found.rest, whole, found.box) for v in variables(x)}
     told = {plain_name(v.name) for x in (found.rest, found.box) for v in variables(x)}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilegen.errors import Mark
-from tilegen.index import Formula, Index, Var, add, least, less, minimum, sub, substitute, variables
+from tilegen.index import Formula, Index, Var, add, least, less, minimum, names_of, sub, substitute, variables
 from tilegen.index.recurrences import Recurrence, join_recurrences, recurrence
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
 from tilegen.proofs.dependence_distance import Around, ArrayTouch, Places, find_distance, spot_of_touch
@@ -91,7 +91,7 @@ class Study:
         ``names_only``: others name it and are looked at themselves. ``finer``: what must be the same where no rule is
         known.
         """
-        named = {v.name for v in variables(x)}
+        named = names_of(x)
         for a in within.loops:
             key = x, a.v, names_only, within.trips, within.guards
             if not self.is_asked(a) or a.v.name not in named or key in self.seen:

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import Diagnostic
-from tilegen.index import Index, Var, bound, evaluate, substitute, variables
+from tilegen.index import Index, Var, bound, evaluate, names_of, substitute
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, join_recurrences
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
@@ -157,7 +157,7 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
     largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
     trips = choose_trips(spec, plan, ctas, default, few=0, looks=False).trips
     for var, trip, count in counted:
-        named = {v.name for v in variables(count)}
+        named = names_of(count)
         bounds = [p.var for p in spec.params if p.var is not None and p.launched is None and p.name in named]
         is_shared = any(p.launched is not None and p.name in named for p in spec.params)  # ``few_counts`` are tried
         if not bounds or is_shared or not named <= {*default, *CTA_AXES, *CLUSTER_AXES}:
@@ -224,7 +224,7 @@ def _most_trips(spec: Spec, count: Index, case: Mapping[str, int]) -> int:
         return max(0, left)
     values = default_values(spec.params) | dict(case)
     grid = [int(evaluate(g, values)) for g in spec.grid]
-    named = {v.name for v in variables(left)}
+    named = names_of(left)
     axes: dict[str, Any] = {}
     for n, (axis, inner, extent) in enumerate(zip(CTA_AXES, CLUSTER_AXES, grid, strict=True)):
         many = min(extent, _MOST_CTAS) if axis in named or inner in named else 1

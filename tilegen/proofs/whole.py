@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
-from tilegen.index import Index, Var, evaluate, sub, substitute, variables
+from tilegen.index import Index, Var, evaluate, names_of, sub, substitute, variables
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, recurrence
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
@@ -248,7 +248,7 @@ def _tell_apart(spec: Spec, tiles: Mapping[str, Array]) -> list[Array] | None:
     does = [np.zeros(len(tiles["bx"]), np.int64)]
     for placed in outline(spec).placed:
         for x in dict.fromkeys(_drop_still(x, tiles) for x in _asked_of(spec, placed)):
-            if {*tiles} & {v.name for v in variables(x)}:
+            if {*tiles} & names_of(x):
                 ways = _ways_of(x, tiles)
                 if ways is None:
                     return None
