@@ -140,13 +140,18 @@ def place_elements(layouts: Sequence[FamilyLayout], shape: Sequence[int], elemen
     [[3, 4, -1], [3, 5, -1]]
     """
     active = elements >= 0
-    coordinates = np.stack(np.unravel_index(np.where(active, elements, 0), tuple(shape)))
-    strides = np.array([f.strides for f in layouts], np.int64).reshape(len(layouts), len(shape))
-    address = np.tensordot(strides, coordinates.astype(np.int64), axes=1)
-    m, b, s = (_column(layouts, k, address.ndim) for k in range(3))
+    extents = tuple(shape)
+    coordinates = np.stack(np.unravel_index(np.where(active, elements, 0), extents))
+    strides = np.array([f.strides for f in layouts], np.int64).reshape(len(layouts), len(extents))
+    most = int((strides @ (np.array(extents, np.int64) - 1)).max(initial=0))
+    own = np.int32 if most * 2 * VECTOR_BYTES < 1 << 31 else np.int64  # as bytes, too; half as long is twice as fast
+    is_one = len(strides) > 0 and bool((strides == strides[0]).all())  # as of all swizzles of a form
+    address = np.tensordot((strides[:1] if is_one else strides).astype(own), coordinates.astype(own), axes=1)
+    m, b, s = (_column(layouts, k, address.ndim).astype(own) for k in range(3))
     if b.any():
-        address ^= ((address >> (m + s)) & ((1 << b) - 1)) << m
-    return np.where(active, address, -1)
+        address = address ^ ((address >> (m + s)) & ((1 << b) - 1)) << m
+    address = np.broadcast_to(address, (len(layouts), *address.shape[1:]))
+    return address if active.all() else np.where(active, address, own(-1))
 
 
 def _column(layouts: Sequence[FamilyLayout], k: int, dimensions: int) -> Any:

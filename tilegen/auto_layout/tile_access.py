@@ -147,12 +147,12 @@ def count_costs(
 
 
 def _count_group(layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, a: TileAccess) -> Ints:
-    step = max(1, _BATCH // max(1, len(a.elements)))
+    step, is_full = max(1, _BATCH // max(1, len(a.elements))), bool((a.elements >= 0).all())
     counts = []
     for first in range(0, len(layouts), step):
         address = place_elements(layouts[first : first + step], shape, a.elements)
-        rows = np.where(address >= 0, address * elem_bytes, -1).reshape(-1, access.WARP_LANES)
-        found = _count_rows(a, a.width_elems * elem_bytes, rows)
+        rows = address * elem_bytes if is_full else np.where(address >= 0, address * elem_bytes, -1)
+        found = _count_rows(a, a.width_elems * elem_bytes, rows.reshape(-1, access.WARP_LANES))
         counts.append(np.stack([np.asarray(f).reshape(address.shape[:2]) @ a.weights for f in found]))
     return np.concatenate(counts, axis=1)
 
