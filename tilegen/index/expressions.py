@@ -154,9 +154,10 @@ def _rejoin(merged: dict[Any, int]) -> dict[Any, int]:
     waiting = [f for f in merged if _is_quotient(f)]
     while waiting:
         f = waiting.pop()
-        for whole, rest in _readings(f, merged[f]) if merged[f] else ():
-            fewer = sum(_divisions(g) for _, g in whole) < sum(_divisions(g) for _, g in rest) + _divisions(f)
-            if fewer and all(merged.get(g) == c for c, g in rest if g != 1):
+        for y, m, by, rest in _readings(f, merged[f]) if merged[f] else ():
+            is_there = all(merged.get(g) == c for c, g in rest if g != 1)
+            whole = terms(mul(mod(y, m) if m else y, by)) if is_there else ()
+            if is_there and sum(_divisions(g) for _, g in whole) < sum(_divisions(g) for _, g in rest) + _divisions(f):
                 merged[f] = 0
                 for c, g in [*whole, *((-c, g) for c, g in rest)]:
                     merged[g] = merged.get(g, 0) + c
@@ -172,15 +173,17 @@ def _is_quotient(f: Any) -> bool:
 
 
 @lru_cache(maxsize=1 << 16)
-def _readings(f: Formula, c: int) -> tuple[tuple[_Terms, _Terms], ...]:
-    """Ways to see ``c * f`` as ``whole - rest``: with f a quotient y / n, as what is left of c / n * y over y % n."""
+def _readings(f: Formula, c: int) -> tuple[tuple[Index, int, int, _Terms], ...]:
+    """Ways (y, m, by, rest) to see ``c * f`` as ``y % m * by - rest``, or with m 0 as ``y * by - rest``: of a quotient
+    y / n, as what is left of c / n * y over y % n.
+    """
     if f.symbol == "*":
         return tuple(_readings_of_product(f, c))
     x, a, m = _digit(f)
     if not m and has_signs(x):  # nothing would be left that divides x, by which proofs hold it to be no less than 0
         return ()
     ways = ((div(x, a // n), n) for n in _divisors(gcd(a, c)))
-    return tuple((terms(mul(mod(y, n * m) if m else y, c // n)), terms(mul(mod(y, n), c // n))) for y, n in ways)
+    return tuple((y, n * m, c // n, terms(mul(mod(y, n), c // n))) for y, n in ways)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -190,16 +193,16 @@ def _divisors(n: int) -> tuple[int, ...]:
     return tuple(sorted({d for s in small for d in (s, n // s)} - {1}, reverse=True))
 
 
-def _readings_of_product(f: Formula, c: int) -> Iterator[tuple[_Terms, _Terms]]:
+def _readings_of_product(f: Formula, c: int) -> Iterator[tuple[Index, int, int, _Terms]]:
     """Those of a quotient times the runtime number that it is by, and of one factor times the other."""
     for k, (q, by) in enumerate((f.args, f.args[::-1])):
         if not _is_quotient(q):
             continue
         if q.symbol == "/" and q.args[1] == by and not has_signs(q.args[0]):
-            yield terms(mul(q.args[0], c)), terms(mul(mod(*q.args), c))
-        for found in _readings(q, c):
-            whole, rest = (terms(mul(by, total(s)) if k else mul(total(s), by)) for s in found)
-            yield whole, rest
+            yield q.args[0], 0, c, terms(mul(mod(*q.args), c))
+        for y, m, times, rest in _readings(q, c):
+            whole, left = mul(mod(y, m) if m else y, times), total(rest)
+            yield mul(by, whole) if k else mul(whole, by), 0, 1, terms(mul(by, left) if k else mul(left, by))
 
 
 def _digit(f: Any) -> tuple[Index, int, int]:
