@@ -113,16 +113,4 @@ class Launch:
     grid: tuple[int, int, int]
     params: tuple[tuple[str, int], ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
-    busy: tuple[int, int, int] | None = None  # of the grid from CTA 0 on, what has work; None: all of it
-
-    @property
-    def interior(self) -> tuple[int, int, int]:
-        """A CTA with work away from the edges, where there is one: of two the first, as tiles are cut at the far end.
-
-        >>> Launch(256, (5, 2, 1)).interior
-        (2, 0, 0)
-        >>> Launch(256, (128, 1, 1), busy=(8, 1, 1)).interior
-        (4, 0, 0)
-        """
-        x, y, z = (n // 2 if n > 2 else 0 for n in self.busy or self.grid)
-        return x, y, z
+    interior: tuple[int, int, int] = (0, 0, 0)  # a CTA with work away from the edges, where there is one

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 from typing import Any
 
-from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute, variables
+import numpy as np
+
+from tilegen.index import Index, Var, add, bound, evaluate, less, mul, sub, substitute, variables
 from tilegen.kept import keep
 from tilegen.plan import CP_ASYNC, MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, SCOPES
@@ -31,6 +33,7 @@ from tilegen.spec.data import (
 from tilegen.spec.phases import announced_bytes_of, barriers_of, trips_of
 
 KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall)
+_NEAR = (1 << 11, 8, 8)  # how far from the middle of a grid a CTA away from the edges is looked for
 
 
 @dataclass(frozen=True)
@@ -263,33 +266,80 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
     values = default_values(spec.params) | dict(params or {})
     x, y, z = (int(evaluate(g, values)) for g in spec.grid)
     launch = Launch(spec.threads, (x, y, z), tuple(values.items()), spec.cluster)
-    return replace(launch, busy=_find_busy(launch, _shared_loops(spec)))
+    return replace(launch, interior=_find_interior(launch, _shared_loops(spec), _list_margins(spec)))
 
 
-def _find_busy(launch: Launch, counts: Sequence[Index]) -> tuple[int, int, int] | None:
-    """A part of the grid in whose middle every loop has trips that has any in CTA 0: the grid halved until it is so."""
-    params = dict(launch.params)
+def _find_interior(launch: Launch, counts: Sequence[Index], margins: Sequence[Index]) -> tuple[int, int, int]:
+    """The CTA in the middle; where a loop has no trips there that has some in CTA 0, that of the grid halved until it
+    has; of those near it the next in which most regions lie within their arrays.
+
+    ``counts``: of loops; ``margins``: what is negative where a region passes an end.
+    """
 
     def trips(cta: tuple[int, int, int]) -> list[bool]:
-        places = {c: at % n for c, at, n in zip(CLUSTER_AXES, cta, launch.cluster, strict=True)}
-        env = {**params, **dict(zip(CTA_AXES, cta, strict=True)), **places}
-        return [int(evaluate(count, env)) > 0 for count in counts]
+        return [int(evaluate(count, _env(launch, *cta))) > 0 for count in counts]
 
-    busy, first = launch, trips((0, 0, 0)) if counts else []
-    while not all(there or not here for here, there in zip(first, trips(busy.interior), strict=True)):
-        x, y, z = (-(-n // 2) for n in busy.busy or launch.grid)
-        busy = replace(busy, busy=(x, y, z))
-    return busy.busy
+    busy, first = launch.grid, trips((0, 0, 0)) if counts else []
+    while not all(there or not here for here, there in zip(first, trips(_middle(busy)), strict=True)):
+        busy = _halve(busy)
+    middle = _middle(busy)
+    if all(int(evaluate(x, _env(launch, *middle))) >= 0 for x in margins):
+        return middle
+    near = [np.arange(max(0, at - most), min(n, at + most)) for at, n, most in
+            zip(middle, launch.grid, _NEAR, strict=True)]  # fmt: skip
+    at = np.stack([x.ravel() for x in np.meshgrid(*near, indexing="ij")])
+    env = _env(launch, *at)
+    works = [np.asarray(evaluate(count, env)) > 0 for count, here in zip(counts, first, strict=True) if here]
+    inside = np.sum([np.zeros(at.shape[1]), *(np.asarray(evaluate(x, env)) >= 0 for x in margins)], axis=0)
+    inside = np.where(np.all([inside >= 0, *works], axis=0), inside, -1)
+    far = np.abs(at - np.array(middle)[:, None]).sum(axis=0)
+    x, y, z = at[:, np.lexsort([far, -inside])[0]].tolist()
+    return x, y, z
+
+
+def _middle(grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Of two CTAs the first, as tiles are cut at the far end."""
+    x, y, z = (n // 2 if n > 2 else 0 for n in grid)
+    return x, y, z
+
+
+def _halve(grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    x, y, z = (-(-n // 2) for n in grid)
+    return x, y, z
+
+
+def _env(launch: Launch, *cta: Any) -> dict[str, Any]:
+    """The values of all that a grid's CTAs differ in, of one of them or of many."""
+    places = {c: at % n for c, at, n in zip(CLUSTER_AXES, cta, launch.cluster, strict=True)}
+    return dict(launch.params) | dict(zip(CTA_AXES, cta, strict=True)) | places
+
+
+@keep
+def _list_margins(spec: Spec) -> tuple[Index, ...]:
+    """How far the regions of global arrays lie from the ends of these, where CTAs differ in it: in first trips."""
+    found: dict[Index, None] = {}
+    for placed in outline(spec).placed:
+        regions = placed.statement.regions.values() if isinstance(placed.statement, Call) else ()
+        for region in (r for r in regions if r.buffer.scope == "global"):
+            for begin, length, extent in zip(region.begins, region.lengths, region.buffer.shape, strict=True):
+                at = substitute(begin, placed.meant.values)
+                at = substitute(at, {v.name: v.least for v in variables(at) if v.name not in _known_at_launch(spec)})
+                found |= dict.fromkeys((at, sub(extent, add(at, length))))
+    return tuple(x for x in found if {v.name for v in variables(x)} & {*CTA_AXES, *CLUSTER_AXES})
 
 
 @keep
 def _shared_loops(spec: Spec) -> tuple[Index, ...]:
     """The counts of loops that CTAs share among them: functions of params and of which CTA it is, of nothing else."""
-    places = {*CTA_AXES, *CLUSTER_AXES}
-    known = places | {p.name for p in spec.params}
+    places, known = {*CTA_AXES, *CLUSTER_AXES}, _known_at_launch(spec)
     counts = dict.fromkeys(one.count for one in outline(spec).loops)
     named = {count: {v.name for v in variables(count)} for count in counts}
     return tuple(count for count, names in named.items() if names & places and names <= known)
+
+
+def _known_at_launch(spec: Spec) -> set[str]:
+    """What a CTA's place and the parameters are called."""
+    return {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
 
 
 @keep
