@@ -5,7 +5,7 @@
 // D: row [33, 35]
 // sa: S[(1, 32, 32):(1280, 40, 1)] [1, 32, 32], shared
 // sb: S[(1, 32, 32):(1280, 40, 1)] [1, 32, 32], shared
-// out: Swizzle(3, 2, 3) o S[(32, 32):(1, 32)] [32, 32], shared
+// out: Swizzle(2, 3, 3) o S[(32, 32):(1, 32)] [32, 32], shared
 // gemm D = acc, acc = A B: mma_sync 32 x 32 x 32, 1 stages by threads
 //
 // 1. fill sums, scope cta, variant registers
@@ -19,7 +19,7 @@
 // 9. copy sb[0, j*16 : +16] -> b[j % 2], scope cta, variant ldstmatrix
 // 10. mma a[j % 2] b[j % 2] sums -> sums, scope cta, variant mma_sync
 // 11. copy sums -> out, scope cta, variant reg
-// 12. copy out -> D[m*32 : +32, n*32 : +32], scope cta, variant gmem_smem
+// 12. copy out -> D[m*32 : +32, n*32 : +32], scope cta, variant register_tile
 //
 // Costs, and why each op is done so: tilegen explain.
 
@@ -93,28 +93,21 @@ __device__ __forceinline__ void copy_sums_out(int warpid, int laneid, const floa
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
         out[(f >> 2) * 512 + (warpid >> 1) * 256 + (laneid & 3) * 64 + (f & 1) * 32
-            + (((warpid & 1) * 2 + ((f >> 1) & 1)) ^ (laneid & 3)) * 8 + (laneid >> 2)] = sums[f];
+            + (((warpid & 1) * 16 + ((f >> 1) & 1) * 8 + (laneid >> 2)) ^ ((laneid & 3) * 8 + (f & 1) * 4))] =
+                sums[f];
     }
 }
 
-__device__ __forceinline__ void copy_out_D(int tx, int n, int m, const float *out, float *D)
+__device__ __forceinline__ void copy_out_D(int tx, int m, int n, const float *out, float *D)
 {
     __align__(16) float regs[4];
     #pragma unroll
     for (int i2 = 0; i2 < 2; ++i2) {
-        if (n * 32 + i2 * 16 + (tx >> 3) < 35) {
-            *(float4 *)&regs[0] = *(const float4 *)&out[((i2 * 128 + tx) ^ (((tx >> 4) & 3) * 2)) * 4];
-            if (m * 32 + (tx & 7) * 4 < 33) {
-                D[i2 * 16] = regs[0];
-            }
-            if (m * 32 + (tx & 7) * 4 + 1 < 33) {
-                D[i2 * 16 + 35] = regs[1];
-            }
-            if (m * 32 + (tx & 7) * 4 + 2 < 33) {
-                D[i2 * 16 + 70] = regs[2];
-            }
-            if (m * 32 + (tx & 7) * 4 + 3 < 33) {
-                D[i2 * 16 + 105] = regs[3];
+        *(float4 *)&regs[0] = *(const float4 *)&out[(tx & 31) * 32 + ((i2 * 4 + (tx >> 5)) ^ (tx & 7)) * 4];
+        #pragma unroll
+        for (int c = 0; c < 4; ++c) {
+            if (m * 32 + i2 * 16 + (tx >> 5) * 4 + c < 33 && n * 32 + (tx & 31) < 35) {
+                D[(i2 * 16 + c) * 35] = regs[c];
             }
         }
     }
@@ -126,7 +119,7 @@ gemm_odd(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__re
     __shared__ __align__(1024) unsigned char smem[5616];  // 5616 bytes
     half_t *const sa = (half_t *)(smem + 0);  // S[(1, 32, 32):(1280, 40, 1)] [1, 32, 32]
     half_t *const sb = (half_t *)(smem + 3072);  // S[(1, 32, 32):(1280, 40, 1)] [1, 32, 32]
-    float *const out = (float *)(smem + 0);  // Swizzle(3, 2, 3) o S[(32, 32):(1, 32)] [32, 32]
+    float *const out = (float *)(smem + 0);  // Swizzle(2, 3, 3) o S[(32, 32):(1, 32)] [32, 32]
     const int tx = threadIdx.x;
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
@@ -163,5 +156,5 @@ gemm_odd(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__re
     copy_sums_out(warpid, laneid, sums, out);  // copy sums -> out
     __syncthreads();
     // copy out -> D[m*32 : +32, n*32 : +32]
-    copy_out_D(tx, n, m, out, &D[(m * 32 + (tx & 7) * 4) * 35 + n * 32 + (tx >> 3)]);
+    copy_out_D(tx, m, n, out, &D[(m * 32 + (tx >> 5) * 4) * 35 + n * 32 + (tx & 31)]);
 }

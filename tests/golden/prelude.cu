@@ -230,6 +230,16 @@ __device__ __forceinline__ void mbarrier_wait_cluster(unsigned long long *bar, i
                  ::"r"((unsigned)__cvta_generic_to_shared(bar)), "r"(parity) : "memory");
 }
 
+//// min_int
+// The smaller of two ints, found among unsigned ones: a compiler that joins min and max would lose the sign of -x.
+__device__ __forceinline__ int min_int(int a, int b)
+{
+    int y;
+    asm("{ .reg .b32 p, q; xor.b32 p, %1, 0x80000000; xor.b32 q, %2, 0x80000000; min.u32 p, p, q; "
+        "xor.b32 %0, p, 0x80000000; }" : "=r"(y) : "r"(a), "r"(b));
+    return y;
+}
+
 //// mma_m16n8k16_f32_bf16_bf16_f32
 // The warp's C += A B; lane l holds its fragments of m16n8k16 as PTX lays them out.
 __device__ __forceinline__ void mma_m16n8k16_f32_bf16_bf16_f32(float *c, const unsigned *a, const unsigned *b)

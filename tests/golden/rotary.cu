@@ -6,7 +6,6 @@
 // R: row [B, S, 32, 128]
 //
 // 1. elementwise Q[by, bx, :, 0 : +D // 2] C[bx] Q[by, bx, :, D // 2 : +D // 2] N[bx] -> R[by, bx, :, 0 : +D
-// 2. elementwise Q[by, bx, :, D // 2 : +D // 2] C[bx] Q[by, bx, :, 0 : +D // 2] N[bx] -> R[by, bx, :, D // 2
 //
 // Costs, and why each op is done so: tilegen explain.
 
@@ -14,10 +13,11 @@ typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 // prelude: bfloat16_to_float float_to_bfloat16
 
-__device__ __forceinline__ void elementwise_Q_C_N_R(int tx, bfloat16_t *R_dst, const bfloat16_t *Q_a,
-    const float *C_c, const bfloat16_t *Q_b, const float *N_s)
+__device__ __forceinline__ void elementwise_Q_C_N_R(int tx, bfloat16_t *R_low, bfloat16_t *R_high,
+    const bfloat16_t *Q_a, const float *C_c, const bfloat16_t *Q_b, const float *N_s)
 {
-    __align__(16) bfloat16_t r_dst_vals[8];
+    __align__(16) bfloat16_t r_low_vals[8];
+    __align__(16) bfloat16_t r_high_vals[8];
     __align__(16) bfloat16_t q_a_vals[8];
     __align__(16) float c_c_vals[4];
     __align__(16) bfloat16_t q_b_vals[8];
@@ -38,49 +38,22 @@ __device__ __forceinline__ void elementwise_Q_C_N_R(int tx, bfloat16_t *R_dst, c
     *(float4 *)&n_s_vals[0] = *(const float4 *)&N_s[((tx >> 5) & 3) * 16 + (tx & 3) * 4];
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        r_dst_vals[f] =
+        r_low_vals[f] =
             float_to_bfloat16(fmaf(bfloat16_to_float(q_a_vals[f]), c_c_vals[f & 3],
                 -(__fmul_rn(bfloat16_to_float(q_b_vals[f]), n_s_vals[f & 3]))));
-    }
-    #pragma unroll
-    for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&R_dst[f * 2048 + (tx >> 7) * 1024 + ((tx >> 2) & 7) * 128 + ((tx >> 5) & 3) * 16
-            + (tx & 3) * 4] = *(const uint2 *)&r_dst_vals[f * 4];
-    }
-}
-
-__device__ __forceinline__ void elementwise_Q_C_N_R_2(int tx, bfloat16_t *R_dst, const bfloat16_t *Q_b,
-    const float *C_c, const bfloat16_t *Q_a, const float *N_s)
-{
-    __align__(16) bfloat16_t r_dst_vals[8];
-    __align__(16) bfloat16_t q_b_vals[8];
-    __align__(16) float c_c_vals[4];
-    __align__(16) bfloat16_t q_a_vals[8];
-    __align__(16) float n_s_vals[4];
-    #pragma unroll
-    for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&q_b_vals[f * 4] =
-            *(const uint2 *)&Q_b[f * 2048 + (tx >> 7) * 1024 + ((tx >> 2) & 7) * 128 + ((tx >> 5) & 3) * 16
-                + (tx & 3) * 4 + 64];
-    }
-    *(float4 *)&c_c_vals[0] = *(const float4 *)&C_c[((tx >> 5) & 3) * 16 + (tx & 3) * 4];
-    #pragma unroll
-    for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&q_a_vals[f * 4] =
-            *(const uint2 *)&Q_a[f * 2048 + (tx >> 7) * 1024 + ((tx >> 2) & 7) * 128 + ((tx >> 5) & 3) * 16
-                + (tx & 3) * 4];
-    }
-    *(float4 *)&n_s_vals[0] = *(const float4 *)&N_s[((tx >> 5) & 3) * 16 + (tx & 3) * 4];
-    #pragma unroll
-    for (int f = 0; f < 8; ++f) {
-        r_dst_vals[f] =
+        r_high_vals[f] =
             float_to_bfloat16(fmaf(bfloat16_to_float(q_b_vals[f]), c_c_vals[f & 3],
                 __fmul_rn(bfloat16_to_float(q_a_vals[f]), n_s_vals[f & 3])));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint2 *)&R_dst[f * 2048 + (tx >> 7) * 1024 + ((tx >> 2) & 7) * 128 + ((tx >> 5) & 3) * 16
-            + (tx & 3) * 4 + 64] = *(const uint2 *)&r_dst_vals[f * 4];
+        *(uint2 *)&R_low[f * 2048 + (tx >> 7) * 1024 + ((tx >> 2) & 7) * 128 + ((tx >> 5) & 3) * 16
+            + (tx & 3) * 4] = *(const uint2 *)&r_low_vals[f * 4];
+    }
+    #pragma unroll
+    for (int f = 0; f < 2; ++f) {
+        *(uint2 *)&R_high[f * 2048 + (tx >> 7) * 1024 + ((tx >> 2) & 7) * 128 + ((tx >> 5) & 3) * 16
+            + (tx & 3) * 4 + 64] = *(const uint2 *)&r_high_vals[f * 4];
     }
 }
 
@@ -93,13 +66,8 @@ rotary(const bfloat16_t *__restrict__ Q, const float *__restrict__ C, const floa
     const int by = blockIdx.y;
 
     // elementwise Q[by, bx, :, 0 : +D // 2] C[bx] Q[by, bx, :, D // 2 : +D // 2] N[bx] -> R[by, bx, :, 0 : +D
-    //   // 2]
+    //   // 2] R[by, bx, :, D // 2 : +D // 2]
     elementwise_Q_C_N_R(tx, &R[(size_t)by * S * 4096 + (size_t)bx * 4096],
-        &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &C[(size_t)bx * 64],
-            &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &N[(size_t)bx * 64]);
-    // elementwise Q[by, bx, :, D // 2 : +D // 2] C[bx] Q[by, bx, :, 0 : +D // 2] N[bx] -> R[by, bx, :, D // 2
-    //   : +D // 2]
-    elementwise_Q_C_N_R_2(tx, &R[(size_t)by * S * 4096 + (size_t)bx * 4096],
-        &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &C[(size_t)bx * 64],
-            &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &N[(size_t)bx * 64]);
+        &R[(size_t)by * S * 4096 + (size_t)bx * 4096], &Q[(size_t)by * S * 4096 + (size_t)bx * 4096],
+            &C[(size_t)bx * 64], &Q[(size_t)by * S * 4096 + (size_t)bx * 4096], &N[(size_t)bx * 64]);
 }

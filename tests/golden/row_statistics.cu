@@ -7,69 +7,143 @@
 // Most: row [M]
 // Place: row [M]
 //
-// 1. reduce X[bx : +1] -> s q lo hi at, scope cta
-//    variant: threads; 256 sectors, 82 wavefronts, 82 instructions, 114 address operations
-//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
-//    partition: 8 of X's at once; the cheapest of 4
-//    vector_width: elems = 8; the widest that any operand in memory allows
+// 1. reduce X[bx : +1] -> s q lo hi at, scope cta, variant threads
+// 2. elementwise s q -> Mean[bx : +1] Variance[bx : +1], scope cta, variant threads
+// 3. copy lo -> Least[bx : +1], scope cta, variant reg
+// 4. copy hi -> Most[bx : +1], scope cta, variant reg
+// 5. copy at -> Place[bx : +1], scope cta, variant reg
 //
-// 2. elementwise s q -> Mean[bx : +1] Variance[bx : +1], scope cta
-//    variant: threads; 2 sectors, 2 instructions
-//    vector_width: elems = 1; the widest that any operand in memory allows
-//    elements_per_thread: 1; what s gives to one
-//
-// 3. copy lo -> Least[bx : +1], scope cta
-//    variant: reg; 1 sector, 1 instruction
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 1; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 4. copy hi -> Most[bx : +1], scope cta
-//    variant: reg; 1 sector, 1 instruction
-//    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 1; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
-//
-// 5. copy at -> Place[bx : +1], scope cta
-//    variant: reg; 1 sector, 1 instruction
-//    vector_width: 1 element, 4 bytes; the widest that both sides allow
-//    registers_per_thread: 1; the elements that the register layout gives to one thread
-//    outer: 1; registers per thread / vector elements
+// Costs, and why each op is done so: tilegen explain.
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-__device__ __forceinline__ float bfloat16_to_float(bfloat16_t x) { return __uint_as_float((unsigned)x << 16); }
+// prelude: bfloat16_to_float float_to_bfloat16 min_int
 
-__device__ __forceinline__ bfloat16_t float_to_bfloat16(float x)
+// Lanes 1 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum_over_1(float x)
 {
-    bfloat16_t y;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
-    return y;
+    x = x + __shfl_xor_sync(0xffffffffu, x, 1);
+    return x;
 }
 
-// The smaller of two ints, found among unsigned ones: a compiler that joins min and max would lose the sign of -x.
-__device__ __forceinline__ int min_int(int a, int b)
+// Lanes 1 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_min_over_1(float x)
 {
-    int y;
-    asm("{ .reg .b32 p, q; xor.b32 p, %1, 0x80000000; xor.b32 q, %2, 0x80000000; min.u32 p, p, q; "
-        "xor.b32 %0, p, 0x80000000; }" : "=r"(y) : "r"(a), "r"(b));
-    return y;
+    x = fminf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return x;
 }
 
-__device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, int M, float *scratch_float32_8,
+// Lanes 1 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_max_over_1(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+    return x;
+}
+
+// Lanes 2 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum_over_2(float x)
+{
+    x = x + __shfl_xor_sync(0xffffffffu, x, 2);
+    return x;
+}
+
+// Lanes 2 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_min_over_2(float x)
+{
+    x = fminf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+    return x;
+}
+
+// Lanes 2 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_max_over_2(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+    return x;
+}
+
+// Lanes 4 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum_over_4(float x)
+{
+    x = x + __shfl_xor_sync(0xffffffffu, x, 4);
+    return x;
+}
+
+// Lanes 4 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_min_over_4(float x)
+{
+    x = fminf(x, __shfl_xor_sync(0xffffffffu, x, 4));
+    return x;
+}
+
+// Lanes 4 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_max_over_4(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 4));
+    return x;
+}
+
+// Lanes 8 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum_over_8(float x)
+{
+    x = x + __shfl_xor_sync(0xffffffffu, x, 8);
+    return x;
+}
+
+// Lanes 8 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_min_over_8(float x)
+{
+    x = fminf(x, __shfl_xor_sync(0xffffffffu, x, 8));
+    return x;
+}
+
+// Lanes 8 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_max_over_8(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 8));
+    return x;
+}
+
+// Lanes 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_sum_over_16(float x)
+{
+    x = x + __shfl_xor_sync(0xffffffffu, x, 16);
+    return x;
+}
+
+// Lanes 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_min_over_16(float x)
+{
+    x = fminf(x, __shfl_xor_sync(0xffffffffu, x, 16));
+    return x;
+}
+
+// Lanes 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ float warp_max_over_16(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 16));
+    return x;
+}
+
+// Lanes 1, 2, 4, 8 and 16 apart exchange what they have, in this order: all get the same bits.
+__device__ __forceinline__ int warp_min(int x)
+{
+    #pragma unroll
+    for (int lanes = 1; lanes <= 16; lanes *= 2) {
+        x = min_int(x, __shfl_xor_sync(0xffffffffu, x, lanes));
+    }
+    return x;
+}
+
+__device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, float *scratch_float32_8,
     float *scratch_float32_8_from_32, float *scratch_float32_8_from_64, float *scratch_float32_8_from_96,
         int *scratch_int32_8, float (&s)[1], float (&q)[1], bfloat16_t (&lo)[1], bfloat16_t (&hi)[1],
             int (&at)[1], const bfloat16_t *X)
 {
-    __align__(16) bfloat16_t X_own[16];
+    __align__(16) bfloat16_t x_vals[16];
     float sum_acc[1];
     float squares_acc[1];
     float least_acc[1];
     float most_acc[1];
-    float sum_other[1];
-    float squares_other[1];
-    float least_other[1];
-    float most_other[1];
     __align__(16) float sum_parts[8];
     __align__(16) float squares_parts[8];
     __align__(16) float least_parts[8];
@@ -79,7 +153,6 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     float least_total[1];
     float most_total[1];
     int index_most_acc[1];
-    int index_most_other[1];
     __align__(16) int index_most_parts[8];
     int index_most_total[1];
     sum_acc[0] = 0.0f;
@@ -88,55 +161,36 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     most_acc[0] = __uint_as_float(0xff800000u);  // -inf
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(uint4 *)&X_own[f * 8] = (bx < M) ? *(const uint4 *)&X[f * 2048 + tx * 8] : uint4{};
+        *(uint4 *)&x_vals[f * 8] = *(const uint4 *)&X[f * 2048 + tx * 8];
     }
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        sum_acc[0] = sum_acc[0] + bfloat16_to_float(X_own[f]);
-        squares_acc[0] = squares_acc[0] + __fmul_rn(bfloat16_to_float(X_own[f]), bfloat16_to_float(X_own[f]));
-        least_acc[0] = fminf(least_acc[0], bfloat16_to_float(X_own[f]));
-        most_acc[0] = fmaxf(most_acc[0], bfloat16_to_float(X_own[f]));
+        sum_acc[0] = sum_acc[0] + bfloat16_to_float(x_vals[f]);
+        squares_acc[0] =
+            squares_acc[0] + __fmul_rn(bfloat16_to_float(x_vals[f]), bfloat16_to_float(x_vals[f]));
+        least_acc[0] = fminf(least_acc[0], bfloat16_to_float(x_vals[f]));
+        most_acc[0] = fmaxf(most_acc[0], bfloat16_to_float(x_vals[f]));
     }
-    sum_other[0] = __shfl_xor_sync(0xffffffffu, sum_acc[0], 1);
-    sum_acc[0] = sum_acc[0] + sum_other[0];
-    squares_other[0] = __shfl_xor_sync(0xffffffffu, squares_acc[0], 1);
-    squares_acc[0] = squares_acc[0] + squares_other[0];
-    least_other[0] = __shfl_xor_sync(0xffffffffu, least_acc[0], 1);
-    least_acc[0] = fminf(least_acc[0], least_other[0]);
-    most_other[0] = __shfl_xor_sync(0xffffffffu, most_acc[0], 1);
-    most_acc[0] = fmaxf(most_acc[0], most_other[0]);
-    sum_other[0] = __shfl_xor_sync(0xffffffffu, sum_acc[0], 2);
-    sum_acc[0] = sum_acc[0] + sum_other[0];
-    squares_other[0] = __shfl_xor_sync(0xffffffffu, squares_acc[0], 2);
-    squares_acc[0] = squares_acc[0] + squares_other[0];
-    least_other[0] = __shfl_xor_sync(0xffffffffu, least_acc[0], 2);
-    least_acc[0] = fminf(least_acc[0], least_other[0]);
-    most_other[0] = __shfl_xor_sync(0xffffffffu, most_acc[0], 2);
-    most_acc[0] = fmaxf(most_acc[0], most_other[0]);
-    sum_other[0] = __shfl_xor_sync(0xffffffffu, sum_acc[0], 4);
-    sum_acc[0] = sum_acc[0] + sum_other[0];
-    squares_other[0] = __shfl_xor_sync(0xffffffffu, squares_acc[0], 4);
-    squares_acc[0] = squares_acc[0] + squares_other[0];
-    least_other[0] = __shfl_xor_sync(0xffffffffu, least_acc[0], 4);
-    least_acc[0] = fminf(least_acc[0], least_other[0]);
-    most_other[0] = __shfl_xor_sync(0xffffffffu, most_acc[0], 4);
-    most_acc[0] = fmaxf(most_acc[0], most_other[0]);
-    sum_other[0] = __shfl_xor_sync(0xffffffffu, sum_acc[0], 8);
-    sum_acc[0] = sum_acc[0] + sum_other[0];
-    squares_other[0] = __shfl_xor_sync(0xffffffffu, squares_acc[0], 8);
-    squares_acc[0] = squares_acc[0] + squares_other[0];
-    least_other[0] = __shfl_xor_sync(0xffffffffu, least_acc[0], 8);
-    least_acc[0] = fminf(least_acc[0], least_other[0]);
-    most_other[0] = __shfl_xor_sync(0xffffffffu, most_acc[0], 8);
-    most_acc[0] = fmaxf(most_acc[0], most_other[0]);
-    sum_other[0] = __shfl_xor_sync(0xffffffffu, sum_acc[0], 16);
-    sum_acc[0] = sum_acc[0] + sum_other[0];
-    squares_other[0] = __shfl_xor_sync(0xffffffffu, squares_acc[0], 16);
-    squares_acc[0] = squares_acc[0] + squares_other[0];
-    least_other[0] = __shfl_xor_sync(0xffffffffu, least_acc[0], 16);
-    least_acc[0] = fminf(least_acc[0], least_other[0]);
-    most_other[0] = __shfl_xor_sync(0xffffffffu, most_acc[0], 16);
-    most_acc[0] = fmaxf(most_acc[0], most_other[0]);
+    sum_acc[0] = warp_sum_over_1(sum_acc[0]);
+    squares_acc[0] = warp_sum_over_1(squares_acc[0]);
+    least_acc[0] = warp_min_over_1(least_acc[0]);
+    most_acc[0] = warp_max_over_1(most_acc[0]);
+    sum_acc[0] = warp_sum_over_2(sum_acc[0]);
+    squares_acc[0] = warp_sum_over_2(squares_acc[0]);
+    least_acc[0] = warp_min_over_2(least_acc[0]);
+    most_acc[0] = warp_max_over_2(most_acc[0]);
+    sum_acc[0] = warp_sum_over_4(sum_acc[0]);
+    squares_acc[0] = warp_sum_over_4(squares_acc[0]);
+    least_acc[0] = warp_min_over_4(least_acc[0]);
+    most_acc[0] = warp_max_over_4(most_acc[0]);
+    sum_acc[0] = warp_sum_over_8(sum_acc[0]);
+    squares_acc[0] = warp_sum_over_8(squares_acc[0]);
+    least_acc[0] = warp_min_over_8(least_acc[0]);
+    most_acc[0] = warp_max_over_8(most_acc[0]);
+    sum_acc[0] = warp_sum_over_16(sum_acc[0]);
+    squares_acc[0] = warp_sum_over_16(squares_acc[0]);
+    least_acc[0] = warp_min_over_16(least_acc[0]);
+    most_acc[0] = warp_max_over_16(most_acc[0]);
     __syncthreads();
     if ((tx & 31) == 0) {
         scratch_float32_8[tx >> 5] = sum_acc[0];
@@ -148,7 +202,7 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     if (tx < 1) {
         #pragma unroll
         for (int w = 0; w < 2; ++w) {
-            *(uint4 *)&sum_parts[w * 4] = *(const uint4 *)&scratch_float32_8[w * 4];
+            *(float4 *)&sum_parts[w * 4] = *(const float4 *)&scratch_float32_8[w * 4];
         }
         sum_total[0] = sum_parts[0];
         #pragma unroll
@@ -160,7 +214,7 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     if (tx < 1) {
         #pragma unroll
         for (int w = 0; w < 2; ++w) {
-            *(uint4 *)&squares_parts[w * 4] = *(const uint4 *)&scratch_float32_8_from_32[w * 4];
+            *(float4 *)&squares_parts[w * 4] = *(const float4 *)&scratch_float32_8_from_32[w * 4];
         }
         squares_total[0] = squares_parts[0];
         #pragma unroll
@@ -172,7 +226,7 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     if (tx < 1) {
         #pragma unroll
         for (int w = 0; w < 2; ++w) {
-            *(uint4 *)&least_parts[w * 4] = *(const uint4 *)&scratch_float32_8_from_64[w * 4];
+            *(float4 *)&least_parts[w * 4] = *(const float4 *)&scratch_float32_8_from_64[w * 4];
         }
         least_total[0] = least_parts[0];
         #pragma unroll
@@ -184,7 +238,7 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     if (tx < 1) {
         #pragma unroll
         for (int w = 0; w < 2; ++w) {
-            *(uint4 *)&most_parts[w * 4] = *(const uint4 *)&scratch_float32_8_from_96[w * 4];
+            *(float4 *)&most_parts[w * 4] = *(const float4 *)&scratch_float32_8_from_96[w * 4];
         }
         most_total[0] = most_parts[0];
         #pragma unroll
@@ -195,7 +249,7 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     }
     #pragma unroll
     for (int w = 0; w < 2; ++w) {
-        *(uint4 *)&most_parts[w * 4] = *(const uint4 *)&scratch_float32_8_from_96[w * 4];
+        *(float4 *)&most_parts[w * 4] = *(const float4 *)&scratch_float32_8_from_96[w * 4];
     }
     most_acc[0] = most_parts[0];
     #pragma unroll
@@ -206,19 +260,10 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
         index_most_acc[0] =
-            min_int(index_most_acc[0], bfloat16_to_float(X_own[f]) ==
+            min_int(index_most_acc[0], bfloat16_to_float(x_vals[f]) ==
                 most_acc[0] ? ((f >> 3) * 2048 + tx * 8 + (f & 7)) : 4096);
     }
-    index_most_other[0] = __shfl_xor_sync(0xffffffffu, index_most_acc[0], 1);
-    index_most_acc[0] = min_int(index_most_acc[0], index_most_other[0]);
-    index_most_other[0] = __shfl_xor_sync(0xffffffffu, index_most_acc[0], 2);
-    index_most_acc[0] = min_int(index_most_acc[0], index_most_other[0]);
-    index_most_other[0] = __shfl_xor_sync(0xffffffffu, index_most_acc[0], 4);
-    index_most_acc[0] = min_int(index_most_acc[0], index_most_other[0]);
-    index_most_other[0] = __shfl_xor_sync(0xffffffffu, index_most_acc[0], 8);
-    index_most_acc[0] = min_int(index_most_acc[0], index_most_other[0]);
-    index_most_other[0] = __shfl_xor_sync(0xffffffffu, index_most_acc[0], 16);
-    index_most_acc[0] = min_int(index_most_acc[0], index_most_other[0]);
+    index_most_acc[0] = warp_min(index_most_acc[0]);
     __syncthreads();
     if ((tx & 31) == 0) {
         scratch_int32_8[tx >> 5] = index_most_acc[0];
@@ -238,49 +283,37 @@ __device__ __forceinline__ void sum_min_argmax_X_s_q_lo_hi_at(int tx, int bx, in
     }
 }
 
-__device__ __forceinline__ void elementwise_s_q_Mean_Variance(int tx, int bx, int M, float *Mean,
-    float *Variance, const float (&s)[1], const float (&q)[1])
+__device__ __forceinline__ void elementwise_s_q_Mean_Variance(int tx, float *Mean, float *Variance,
+    const float (&s)[1], const float (&q)[1])
 {
-    float Mean_own[1];
-    float Variance_own[1];
+    float mean_vals[1];
+    float variance_vals[1];
     if (tx < 1) {
-        Mean_own[0] = s[0] / 4096.0f;
-        Variance_own[0] = fmaxf(q[0] / 4096.0f - __fmul_rn(s[0] / 4096.0f, (s[0] / 4096.0f)), 0.0f);
-        if (bx < M) {
-            Mean[0] = Mean_own[0];
-        }
-        if (bx < M) {
-            Variance[0] = Variance_own[0];
-        }
+        mean_vals[0] = s[0] / 4096.0f;
+        variance_vals[0] = fmaxf(q[0] / 4096.0f - __fmul_rn(s[0] / 4096.0f, (s[0] / 4096.0f)), 0.0f);
+        Mean[0] = mean_vals[0];
+        Variance[0] = variance_vals[0];
     }
 }
 
-__device__ __forceinline__ void copy_lo_Least(int tx, int bx, int M, const bfloat16_t (&lo)[1],
-    bfloat16_t *Least)
+__device__ __forceinline__ void copy_lo_Least(int tx, const bfloat16_t (&lo)[1], bfloat16_t *Least)
 {
     if (tx < 1) {
-        if (bx < M) {
-            Least[0] = lo[0];
-        }
+        Least[0] = lo[0];
     }
 }
 
-__device__ __forceinline__ void copy_hi_Most(int tx, int bx, int M, const bfloat16_t (&hi)[1],
-    bfloat16_t *Most)
+__device__ __forceinline__ void copy_hi_Most(int tx, const bfloat16_t (&hi)[1], bfloat16_t *Most)
 {
     if (tx < 1) {
-        if (bx < M) {
-            Most[0] = hi[0];
-        }
+        Most[0] = hi[0];
     }
 }
 
-__device__ __forceinline__ void copy_at_Place(int tx, int bx, int M, const int (&at)[1], int *Place)
+__device__ __forceinline__ void copy_at_Place(int tx, const int (&at)[1], int *Place)
 {
     if (tx < 1) {
-        if (bx < M) {
-            Place[0] = at[0];
-        }
+        Place[0] = at[0];
     }
 }
 
@@ -302,11 +335,12 @@ row_statistics(const bfloat16_t *__restrict__ X, float *__restrict__ Mean, float
     bfloat16_t hi[1];  // S[1:1@tx] [1, 1]
     int at[1];  // S[1:1@tx] [1, 1]
 
-    sum_min_argmax_X_s_q_lo_hi_at(tx, bx, M, scratch_float32_8, scratch_float32_8_from_32,
-        scratch_float32_8_from_64, scratch_float32_8_from_96, scratch_int32_8, s, q, lo, hi, at,
-            &X[(size_t)bx * 4096]);  // reduce X[bx : +1] -> s q lo hi at
-    elementwise_s_q_Mean_Variance(tx, bx, M, &Mean[bx], &Variance[bx], s, q);  // elementwise s q -> Mean[bx : +1] Variance[bx : +1]
-    copy_lo_Least(tx, bx, M, lo, &Least[bx]);  // copy lo -> Least[bx : +1]
-    copy_hi_Most(tx, bx, M, hi, &Most[bx]);  // copy hi -> Most[bx : +1]
-    copy_at_Place(tx, bx, M, at, &Place[bx]);  // copy at -> Place[bx : +1]
+    // reduce X[bx : +1] -> s q lo hi at
+    sum_min_argmax_X_s_q_lo_hi_at(tx, scratch_float32_8, scratch_float32_8_from_32, scratch_float32_8_from_64,
+        scratch_float32_8_from_96, scratch_int32_8, s, q, lo, hi, at, &X[(size_t)bx * 4096]);
+    // elementwise s q -> Mean[bx : +1] Variance[bx : +1]
+    elementwise_s_q_Mean_Variance(tx, &Mean[bx], &Variance[bx], s, q);
+    copy_lo_Least(tx, lo, &Least[bx]);  // copy lo -> Least[bx : +1]
+    copy_hi_Most(tx, hi, &Most[bx]);  // copy hi -> Most[bx : +1]
+    copy_at_Place(tx, at, &Place[bx]);  // copy at -> Place[bx : +1]
 }
