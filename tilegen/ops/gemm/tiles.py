@@ -5,6 +5,7 @@ end."""
 from __future__ import annotations
 
 from dataclasses import replace
+from json import dumps
 from typing import Any
 
 import numpy as np
@@ -13,21 +14,13 @@ from tilegen.access import LINE_BYTES, WARP_LANES, cp_async_cost
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.layouts import Iter, TileLayout, lay_out_mma, tile_mma
 from tilegen.layouts.constructors import find_atom
-from tilegen.ops.gemm.parts import (
-    Statements,
-    Writing,
-    bytes_of,
-    count_ctas,
-    count_staged_bytes,
-    finish,
-    number_tiles,
-    tile_buffer,
-)
+from tilegen.ops.gemm.parts import Writing, bytes_of, count_ctas, count_staged_bytes
 from tilegen.ops.gemm.problem import Matrix, Problem, is_multiple
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.mma.atoms import SIMT
 from tilegen.scopes import SCOPES
 from tilegen.spec.spelling import spell_index
+from tilegen.spec.written import as_given
 
 _LONG = 2048  # of K: there the products of 128 x 256 tiles take 99 % of the time (docs/gemm.md)
 
@@ -35,178 +28,57 @@ _LONG = 2048  # of K: there the products of 128 x 256 tiles take 99 % of the tim
 def write_tiles(w: Writing) -> dict[str, Any]:
     """The launch, buffers and statements: fragments of the next step are loaded while one is multiplied."""
     r, p = w.recipe, w.problem
-    (bm, bn, bk), stages = r.tile, r.stages
-    sa, sb, a, b, sums, h, out = (w.fresh(x) for x in ("sa", "sb", "a", "b", "sums", "h", "out"))
-    ra, rb = w.fresh("ra"), w.fresh("rb")
-    k, kt, s, i, m, n = (w.fresh(x) for x in ("k", "kt", "s", "j", "m", "n"))
-    counts, place = number_tiles(w, "bx")
-    atom = find_atom(r.atom)
-    depth = r.step
-    is_shared, part = r.k_parts > 1, w.fresh("part")
-    by_k = atom.kind == SIMT  # threads read rows of a together: they lie side by side in shared memory
-    is_one_warp = not by_k and not is_shared and r.threads == SCOPES["warp"].threads
-    alone = {"scope": "warp"} if is_one_warp else {}
-    own = {"scope": "warp"} if is_shared else alone  # whose sums are those of a tile
-    steps = bk // depth // r.k_parts
-    seen_a = w.fresh("sa_t") if by_k else sa
-    lay_a, lay_b = _lay_out(w)
-    tiling = f"'{r.atom}', {_say(r.atoms)}, {_say(r.permutation)}"
-    is_warps = is_shared and by_k  # a warp's threads: as a layout such atoms lie on the CTA's
-
-    def load(at: str, to: tuple[str, str], **more: Any) -> Statements:
-        """A k-tile of a and of b."""
-        boxes = ((p.a, (f"{m}*{bm}", bm), (at, bk)), (p.b, (at, bk), (f"{n}*{bn}", bn)))
-        return [
-            {
-                "copy": {
-                    "src": w.region(x, rows, columns),
-                    "dst": dst,
-                    **more,
-                    **w.edge((x.rows, rows[1]), (x.columns, columns[1])),
-                }
-            }
-            for (x, rows, columns), dst in zip(boxes, to, strict=True)
-        ]
-
-    def fetch(to: str, at: str, **more: Any) -> Statements:
-        return load(at, (f"{seen_a}[{to}]", f"{sb}[{to}]"), **{"async": True, **more})
-
-    def pick(at: str, **more: Any) -> Statements:
-        return load(at, (ra, rb), **more)
-
-    def bring(slot: str, at: str, to: str, **more: Any) -> Statements:
-        """Fragments of one step."""
-        here = f"{part} + {at}" if is_shared else at
-        return [
-            {"copy": {**own, "src": f"{seen_a}[{slot}, :, {here} : +{depth}]", "dst": f"{a}[{to}]", **more}},
-            {"copy": {**own, "src": f"{sb}[{slot}, {here} : +{depth}]", "dst": f"{b}[{to}]", **more}},
-        ]
-
-    def multiply(which: str) -> dict[str, Any]:
-        # The longer side of a thread's part goes there and back, so that one factor of each product has just been read.
-        order: dict[str, Any] = {"order": "nm_serpentine"} if by_k else {}
-        order |= {"atoms": r.atoms, "permutation": list(r.permutation)} if is_warps else {}
-        return {"mma": {**own, "a": f"{a}[{which}]", "b": f"{b}[{which}]", "c": sums, "atom": r.atom, **order}}
-
-    if r.load == BY_CP_ASYNC:
-        following, later, last = f"{k} + 1", f"{k} + {stages}", multiply(f"{(steps - 1) % 2}")
-        start: Statements = [
-            {"for": {s: stages}, "unroll": True, "do": [*fetch(s, f"{s}*{bk}", when=f"{s} < {kt}"), "commit"]},
-            {"wait": stages - 1},
-            {"sync": "cta"},
-            *bring("0", "0", "0"),
-        ]
-        walk: Statements = [*bring(f"{k} % {stages}", f"({i} + 1)*{depth}", f"({i} + 1) % 2"), multiply(f"{i} % 2")]
-        asked = {} if reads_past_the_end(r, p) else {"when": f"{following} < {kt}"}
-        come = bring(f"({following}) % {stages}", "0", "0", **asked)
-        # Nobody reads k-tile k any more: its place is for the one that comes ``stages`` later.
-        go = [*fetch(f"{k} % {stages}", f"({later})*{bk}", when=f"{later} < {kt}"), "commit"]
-        meet: Statements = [{"wait": stages - 2}, {"sync": "cta"}] if stages > 1 else []
-        follow: Statements = [*come, *go] if stages > 1 else []  # of one k-tile, nothing
-        body: Statements = [
-            *([{"for": {i: steps - 1}, "unroll": True, "do": walk}] if steps > 1 else []),
-            *meet,
-            *([*follow, last] if steps % 2 == 0 else [last, *follow]),
-        ]
-        end: Statements = [{"wait": 0}]
-    else:
-        # The next k-tile waits in registers while this one is multiplied; all but the last ask for no end of K.
-        start, end = [*pick("0")], []
-        walk = [*bring("0", f"{i}*{depth}", f"{i} % 2"), multiply(f"{i} % 2")]
-        body = [
-            {"sync": "cta"},
-            {"copy": {"src": ra, "dst": f"{seen_a}[0]"}},
-            {"copy": {"src": rb, "dst": f"{sb}[0]"}},
-            {"sync": "cta"},
-            *(s for when in _divide_at_end(w) for s in pick(f"({k} + 1)*{bk}", when=when)),
-            {"for": {i: steps}, "unroll": True, "do": walk},
-        ]
-    at, columns = (f"{m}*{bm}", bm), (f"{n}*{bn}", bn)
-    sides = p.sides
-    store = {"src": out, "dst": w.region(p.d, at, columns), **w.edge((sides[0], bm), (sides[1], bn))}
-    room = count_staged_bytes(r, p)
-    is_staged = not is_shared and not by_k
+    (bm, bn, bk), room = r.tile, count_staged_bytes(r, p)
+    is_by_k = find_atom(r.atom).kind == SIMT  # threads read rows of a together: they lie side by side in shared memory
+    is_shared, is_plain = r.k_parts > 1, not p.epilogue and p.d.dtype == p.sums
+    is_staged = not is_shared and not is_by_k
     is_over = room >= bm * bn * bytes_of(p.d.dtype)
-    over: dict[str, Any] = {"over": [sa, sb]} if is_over else {}
-    is_plain = not p.epilogue and p.d.dtype == p.sums
+    is_read = r.load == BY_THREADS or reads_past_the_end(r, p)  # after the last meeting
     # Sums lie as products take them; in h, neighbours of a row of d lie side by side, to be stored together. That binds
     # the compiler's hands: of a long K, its products take longer by more than the stores gain.
-    is_moved = is_plain and by_k and not is_shared and not (isinstance(p.sides[2], int) and p.sides[2] >= _LONG)
-    total, add, more = _add_up(w, sums, room) if is_shared else (sums, [], {})
-    held = total if is_plain and not is_moved else h
-    leave: Statements = [{"copy": {**store, "src": held}}]
-    if is_staged:
-        leave = [{"copy": {**alone, "src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
-    is_read = r.load == BY_THREADS or reads_past_the_end(r, p)  # after the last meeting
-    if is_read if is_shared else is_staged and is_over:
-        end.append({"sync": "cta"})  # what comes lies over the stages
-    ops: Statements = [
-        {"let": counts | place | ({part: f"warpid*{bk // r.k_parts}"} if is_shared else {})},
-        {"fill": {**own, "dst": sums, "value": 0}},
-        *start,
-        {"for": {k: kt}, "do": body},
-        *end,
-        *add,
-        *([{"copy": {"src": sums, "dst": h}}] if is_moved else []),
-        *([] if is_plain else [finish(w, alone.get("scope", "cta"), total, at, columns, h)]),
-        *leave,
-    ]
-    buffers = {
-        **w.views(),
-        sa: tile_buffer("shared", p.a.dtype, (stages, bk, bm) if by_k else (stages, bm, bk), lay_a),
-        **({seen_a: {"view": sa, "axes": [0, 2, 1]}} if by_k else {}),
-        sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn), lay_b),
-        **({out: tile_buffer("shared", p.d.dtype, (bm, bn), **over)} if is_staged else {}),
-        **(
-            {}
-            if r.load == BY_CP_ASYNC
-            else {
-                ra: tile_buffer("register", p.a.dtype, (bm, bk)),
-                rb: tile_buffer("register", p.b.dtype, (bk, bn)),
-            }
-        ),
-        a: tile_buffer("register", p.a.dtype, (2, bm, depth)),
-        b: tile_buffer("register", p.b.dtype, (2, depth, bn)),
-        sums: tile_buffer(
-            "register", p.sums, (bm, bn), "auto" if is_warps else f"tiled_mma({tiling}, 'C', ({bm}, {bn}, {bk}))"
-        ),
-        **more,
-        **({} if is_plain and not is_moved else {h: tile_buffer("register", p.d.dtype, (bm, bn), _lay_out_h(r))}),
-    }
-    # One of few CTAs has a multiprocessor to itself; ptxas by itself would rather spill than let one alone fit.
-    few = {"ctas_per_sm": 1} if is_shared else {}
-    return {"grid": {"bx": count_ctas(w)}, "threads": r.threads, **few, "buffers": buffers, "ops": ops}
+    is_long = isinstance(p.sides[2], int) and p.sides[2] >= _LONG
+    layout_a, layout_b = _lay_out(w)
+    return w.fill_in(
+        "gemm/tiles.yaml", ctas=count_ctas(w), threads=r.threads, atom=r.atom, k_parts=r.k_parts,
+        depth=find_atom(r.atom).shape[2], steps=bk // find_atom(r.atom).shape[2] // r.k_parts,
+        is_copied=r.load == BY_CP_ASYNC, is_by_k=is_by_k, is_shared=is_shared, is_staged=is_staged, is_over=is_over,
+        is_one_warp=is_staged and r.threads == SCOPES["warp"].threads,
+        is_joined_over=room >= r.k_parts * bm * bn * bytes_of(p.sums),
+        is_moved=is_plain and is_by_k and not is_shared and not is_long,
+        meets_at_end=is_read if is_shared else is_staged and is_over,  # what comes lies over the stages
+        reads_past_the_end=reads_past_the_end(r, p), next_when=_divide_at_end(w), multiplying=_say_multiplying(r),
+        layout_a=as_given(layout_a), layout_b=as_given(layout_b), layout_sums=_lay_out_sums(r),
+        layout_h=as_given(_lay_out_h(r)),
+    )  # fmt: skip
 
 
-def _add_up(w: Writing, sums: str, room: int) -> tuple[str, Statements, dict[str, Any]]:
-    """The sums of all warps in the order of warps, through shared memory: where they are, statements, and buffers.
+def _say_multiplying(recipe: Recipe) -> str:
+    """What a product of fused multiply-adds says beside its operands.
 
-    ``room``: bytes of the stages, which nobody reads any more.
+    The longer side of a thread's part goes there and back, so that one factor of each product has just been read.
     """
-    (bm, bn, _), warps, dtype = w.recipe.tile, w.recipe.k_parts, w.problem.sums
-    joined, total, q, x = (w.fresh(name) for name in ("joined", "total", "q", "x"))
-    over: dict[str, Any] = {"over": [w.fresh("sa"), w.fresh("sb")]} if room >= warps * bm * bn * bytes_of(dtype) else {}
-    add = {"dst": total, "expr": f"{total} + {x}", "with": {x: f"{joined}[{q}]"}}
-    statements: Statements = [
-        {"copy": {"scope": "warp", "src": sums, "dst": f"{joined}[warpid]"}},
-        {"sync": "cta"},
-        {"copy": {"src": f"{joined}[0]", "dst": total}},
-        {"for": {q: [1, warps]}, "unroll": True, "do": [{"elementwise": add}]},
-    ]
-    buffers = {
-        joined: tile_buffer("shared", dtype, (warps, bm, bn), **over),
-        total: tile_buffer("register", dtype, (bm, bn)),
-    }
-    return total, statements, buffers
+    if find_atom(recipe.atom).kind != SIMT:
+        return ""
+    if recipe.k_parts == 1:
+        return "order: nm_serpentine"
+    pins = f"atoms: {dumps(recipe.atoms)}, permutation: {dumps(recipe.permutation)}"
+    return f"order: nm_serpentine, {pins}"  # as a layout such atoms lie on the CTA's threads, not on a warp's
+
+
+def _lay_out_sums(recipe: Recipe) -> str:
+    if recipe.k_parts > 1 and find_atom(recipe.atom).kind == SIMT:
+        return "auto"
+    tiling = f"'{recipe.atom}', {_say(recipe.atoms)}, {_say(recipe.permutation)}"
+    return as_given(f"tiled_mma({tiling}, 'C', {recipe.tile})")
 
 
 def _divide_at_end(w: Writing) -> list[str]:
     """When the k-tile after ``k`` is loaded: apart, where K ends in it, which then has to be asked for each element."""
-    k, kt, (_, _, bk), size = w.fresh("k"), w.fresh("kt"), w.recipe.tile, w.problem.sides[2]
-    following = f"{k} + 1 < {kt}"
+    (_, _, bk), size = w.recipe.tile, w.problem.sides[2]
+    following = "k + 1 < kt"
     if is_multiple(size, bk) or (isinstance(size, int) and size < 2 * bk):
         return [following]
-    inside = f"({k} + 2)*{bk} <= {spell_index(size)}"
+    inside = f"(k + 2)*{bk} <= {as_given(spell_index(size))}"
     return [inside, f"{following} and not ({inside})"]
 
 
