@@ -9,23 +9,20 @@ from functools import cached_property
 from typing import Any
 
 from tilegen.arithmetic import TFLOAT32
-from tilegen.dtypes import DTYPES
 from tilegen.ops.gemm.problem import Matrix, Problem, ceil_text, is_multiple
-from tilegen.ops.gemm.recipe import Recipe
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
-from tilegen.spec.written import as_given, write_part
+from tilegen.spec.written import as_given
 
 
 @dataclass(frozen=True)
 class Writing:
-    """A problem, how it is carried out, and the names that the spec has already.
+    """A problem, and the names that the spec has already.
 
     ``has_budgets``: roles of the arch may have registers of their own.
     """
 
     problem: Problem
-    recipe: Recipe
     taken: frozenset[str]
     has_budgets: bool = False
 
@@ -43,10 +40,6 @@ class Writing:
     def rounding(self) -> str:
         """What a TMA load of factors says: those that are multiplied as tf32 are rounded, not cut off."""
         return "round: tf32, " if self.problem.factors == TFLOAT32 else ""
-
-    def fill_in(self, template: str, **values: Any) -> dict[str, Any]:
-        """The launch, buffers and statements of a template, which is given these values beside those of all."""
-        return write_part(template, vars(describe_terms(self)) | values, self.taken.union(self.own_names.values()))
 
 
 @dataclass(frozen=True)
@@ -87,7 +80,7 @@ class EpilogueTerms:
 
 @dataclass(frozen=True)
 class Terms:
-    """What every template is given: texts of a spec, and numbers. ``group``: rows of tiles that CTAs take together.
+    """What every template is given: texts of a spec, and the sides of a tile.
 
     ``tm``, ``tn``, ``kt``: how many tiles there are along M, N and K; ``batch``: a factor of their product.
     ``is_known``: M and N are numbers. ``is_plain``: sums are d's elements as they are.
@@ -96,9 +89,6 @@ class Terms:
     bm: int
     bn: int
     bk: int
-    stages: int
-    group: int
-    overlap: str
     tm: str
     tn: str
     kt: str
@@ -115,17 +105,17 @@ class Terms:
     is_plain: bool
 
 
-def describe_terms(w: Writing) -> Terms:
-    """The terms of a problem and how it is carried out, but what one kind of recipe alone says."""
-    p, (bm, bn, bk) = w.problem, w.recipe.tile
+def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> Terms:
+    """The terms of a problem that is cut into tiles, of which so many CTAs of a cluster take one each along M."""
+    p, (bm, bn, bk) = w.problem, tile
     m, n, k = p.sides
-    tm, tn, kt = (as_given(ceil_text(x, size)) for x, size in ((m, bm * w.recipe.cluster), (n, bn), (k, bk)))
+    tm, tn, kt = (as_given(ceil_text(x, size)) for x, size in ((m, bm * cluster), (n, bn), (k, bk)))
     a, b, d = (
         ArrayTerms(w.name_of(x), x, _edge((x.rows, rows), (x.columns, columns)))
         for x, rows, columns in ((p.a, bm, bk), (p.b, bk, bn), (p.d, bm, bn))
     )
     return Terms(
-        bm, bn, bk, w.recipe.stages, w.recipe.group, w.recipe.overlap, tm, tn, kt,
+        bm, bn, bk, tm, tn, kt,
         f"({as_given(spell_index(p.batch))}) * " if p.is_batched else "", p.is_batched,
         isinstance(m, int) and isinstance(n, int), isinstance(m, int), _list_views(w), a, b, d, p.sums,
         _describe_epilogue(w, d), not p.epilogue and p.d.dtype == p.sums,
@@ -159,19 +149,3 @@ def _describe_epilogue(w: Writing, d: ArrayTerms) -> EpilogueTerms | None:
 def _edge(*extents: tuple[Any, int]) -> str:
     """What a copy says whose boxes may leave the array."""
     return "" if all(is_multiple(x, n) for x, n in extents) else "edge: clip, "
-
-
-def count_ctas(w: Writing) -> str:
-    """A CTA for each tile, in numbers and params alone."""
-    terms = describe_terms(w)
-    return f"{terms.batch}({terms.tm}) * ({terms.tn})"
-
-
-def count_staged_bytes(recipe: Recipe, p: Problem) -> int:
-    """Of the k-tiles of all stages: the room over which may lie what leaves a tile, once nobody reads them any more."""
-    bm, bn, bk = recipe.tile
-    return recipe.stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
-
-
-def bytes_of(dtype: str) -> int:
-    return DTYPES[dtype].bytes
