@@ -308,7 +308,7 @@ def test_fused_multiply_adds_find_rows_of_k_whatever_lies_side_by_side(
         rows = tilegen.load(given)
         assert all(isinstance(b.layout, TileLayout) for b in rows.buffers if b.scope == "shared")
         with monkeypatch.context() as patch:
-            patch.setattr(tiles, "_lay_out", lambda w: ("auto", "auto"))
+            patch.setattr(tiles, "lay_out_k_tiles", lambda recipe, p: ("auto", "auto"))
             chosen = tilegen.load(given)
         own, other = ([o.cost for o in plan_spec(spec).operations] for spec in (rows, chosen))
         assert sum(c.wavefronts for c in own) <= sum(c.wavefronts for c in other)

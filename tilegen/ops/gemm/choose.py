@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.cost.tally import Tally
-from tilegen.cost.time import Time, Work, estimate
+from tilegen.cost.tally import Tally, Work
+from tilegen.cost.time import Time, estimate
 from tilegen.decisions import TILING, Candidate, Choice, count_words
 from tilegen.errors import SpecError
 from tilegen.ops.gemm.pins import check_pins, has_pins, read_pins, refuse_pins, unpin
 from tilegen.ops.gemm.problem import Problem, typical_sides, typical_values
 from tilegen.ops.gemm.recipe import Recipe
-from tilegen.ops.gemm.recipes import VARIANTS, Variant, count_useful_stages
+from tilegen.ops.gemm.recipes import VARIANTS, GemmVariant, count_useful_stages
 from tilegen.ops.tally import tally_spec
 from tilegen.spec.data import Spec, WholeCall
 
@@ -126,7 +126,7 @@ def _overlap(fields: Any, arch: Arch) -> str:
     return (fields.overlap or "") if "dependent_launch" in arch.features else ""
 
 
-def _list_turns(problem: Problem, variant: Variant, fields: Any) -> tuple[bool, ...]:
+def _list_turns(problem: Problem, variant: GemmVariant, fields: Any) -> tuple[bool, ...]:
     """Whether the transpose is made: where d runs along columns; and where d has few rows, either way is looked at.
 
     Rows meet a column either way alike, so of them nothing is turned and a tile is one of d itself.

@@ -79,7 +79,7 @@ class EpilogueTerms:
 
 
 @dataclass(frozen=True)
-class Terms:
+class GemmTerms:
     """What every template is given: texts of a spec, and the sides of a tile.
 
     ``tm``, ``tn``, ``kt``: how many tiles there are along M, N and K; ``batch``: a factor of their product.
@@ -105,7 +105,7 @@ class Terms:
     is_plain: bool
 
 
-def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> Terms:
+def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> GemmTerms:
     """The terms of a problem that is cut into tiles, of which so many CTAs of a cluster take one each along M."""
     p, (bm, bn, bk) = w.problem, tile
     m, n, k = p.sides
@@ -114,7 +114,7 @@ def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> Term
         ArrayTerms(w.name_of(x), x, _edge((x.rows, rows), (x.columns, columns)))
         for x, rows, columns in ((p.a, bm, bk), (p.b, bk, bn), (p.d, bm, bn))
     )
-    return Terms(
+    return GemmTerms(
         bm, bn, bk, tm, tn, kt,
         f"({as_given(spell_index(p.batch))}) * " if p.is_batched else "", p.is_batched,
         isinstance(m, int) and isinstance(n, int), isinstance(m, int), _list_views(w), a, b, d, p.sums,

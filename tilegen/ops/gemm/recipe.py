@@ -11,8 +11,7 @@ from typing import Any
 
 from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
-from tilegen.cost.tally import BY_THREADS, BY_TMA
-from tilegen.cost.time import Work
+from tilegen.cost.tally import BY_THREADS, BY_TMA, Work
 from tilegen.layouts.constructors import MmaAtom
 from tilegen.ops.gemm.parts import Writing, describe_terms
 from tilegen.ops.gemm.problem import WIDEST, Matrix, Problem, bytes_of, typical_batch, typical_sides

@@ -198,7 +198,7 @@ def count_useful_stages(recipe: Recipe, p: Problem) -> int:
 
 
 @dataclass(frozen=True)
-class Variant:
+class GemmVariant:
     """What the field ``variant`` names. ``refuse(problem, arch)`` says why no recipe carries a problem out, or "".
 
     ``recipes(problem, arch, fields)``: all that there are. ``is_always_listed``: they are looked at even where a
@@ -212,8 +212,8 @@ class Variant:
 
 
 VARIANTS = {
-    "wgmma": Variant(refuse_wgmma, list_wgmma),
-    "rows": Variant(refuse_rows, list_rows, is_always_listed=True, is_its_transpose=True),
-    "mma_sync": Variant(_refuse_mma_sync, _list_mma_sync),
-    "simt": Variant(_refuse_simt, _list_simt),
+    "wgmma": GemmVariant(refuse_wgmma, list_wgmma),
+    "rows": GemmVariant(refuse_rows, list_rows, is_always_listed=True, is_its_transpose=True),
+    "mma_sync": GemmVariant(_refuse_mma_sync, _list_mma_sync),
+    "simt": GemmVariant(_refuse_simt, _list_simt),
 }

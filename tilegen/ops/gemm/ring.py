@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.cost.time import Work
+from tilegen.cost.tally import Work
 from tilegen.layouts.constructors import MmaAtom, find_atom, find_tma_problems
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.pins import read_atoms

@@ -14,8 +14,7 @@ from typing import Any
 from tilegen.access import WARP_LANES
 from tilegen.arch import Arch
 from tilegen.arch.data import registers_for
-from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
-from tilegen.cost.time import Work
+from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, Work
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, MmaTiling, derive_mma, find_atom, tile_mma
 from tilegen.layouts.constructors.mma_tiling import count_atoms

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.arch import Arch
 from tilegen.arithmetic import TFLOAT32
-from tilegen.cost.time import Work
+from tilegen.cost.tally import Work
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, find_atom
 from tilegen.ops.gemm.parts import Writing
