@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,7 +13,7 @@ import tilegen
 from tests.test_gemm import ORDERS, array, spec_of
 from tilegen.arch import ARCHES
 from tilegen.cost.tally import Tally
-from tilegen.cost.time import count_work
+from tilegen.cost.time import _UNITS, count_work
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Var
 from tilegen.layouts import TileLayout
@@ -23,6 +23,7 @@ from tilegen.ops.gemm.choose import choose_recipe, rank_recipes
 from tilegen.ops.gemm.op import expand_recipe
 from tilegen.ops.gemm.problem import Problem, read_problem, typical_values
 from tilegen.ops.gemm.recipe import Recipe
+from tilegen.ops.gemm.recipes import VARIANTS
 from tilegen.ops.tally import tally_spec
 from tilegen.planner import plan_spec
 from tilegen.spec import OwnData
@@ -79,6 +80,12 @@ def test_closed_forms_count_what_statements_do(seed: int) -> None:
             counted += 1
             kinds[one.recipe.variant] += 1
             kinds["shared"] += one.recipe.k_parts > 1
+
+
+def test_a_variant_has_a_word_recipes_and_a_model() -> None:
+    words = get_args(op.GemmFields.model_fields["variant"].annotation)
+    assert set(words) == {"auto", *VARIANTS}
+    assert set(VARIANTS) == set(_UNITS)
 
 
 @pytest.mark.parametrize(("m", "n"), [(655, 1), (1, 700), (1, 1)])

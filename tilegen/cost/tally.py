@@ -1,4 +1,7 @@
-"""A product that is cut into tiles, and what a launch of it does, as plain counts; ``ops/tally.py`` counts them in the statements of a spec."""
+"""A product that is cut into tiles, and what a launch of it does, as plain counts.
+
+``ops/tally.py`` counts them in the statements of a spec.
+"""
 
 from __future__ import annotations
 
