@@ -32,7 +32,7 @@ from tilegen.spec.data import Spec, WholeCall
 
 TYPES = (("bfloat16", ""), ("float16", "float32"), ("float32", ""), ("float64", ""), ("int8", "int32"),
          ("float8_e4m3fn", "bfloat16"))  # fmt: skip
-VARIANTS = ("auto", "wgmma", "mma_sync", "simt")
+PINNED = ("auto", "wgmma", "mma_sync", "simt")
 
 
 def draw_call(draw: random.Random) -> tuple[Spec, WholeCall, Problem]:
@@ -70,7 +70,7 @@ def test_closed_forms_count_what_statements_do(seed: int) -> None:
     while counted < 50 or len(kinds) < 3 or not kinds["shared"]:
         spec, call, problem = draw_call(draw)
         fields = call.fields.model_copy(
-            update={"variant": draw.choice(VARIANTS), "k_parts": draw.choice([None, None, None, 3, 8])}
+            update={"variant": draw.choice(PINNED), "k_parts": draw.choice([None, None, None, 3, 8])}
         )
         ranked, _ = rank_recipes(problem, ARCHES[spec.arch], fields)
         for one in draw.sample(ranked, min(5, len(ranked))):
