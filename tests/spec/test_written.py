@@ -20,12 +20,19 @@ from tilegen.spec.printing import print_spec
 from tilegen.spec.written import as_given, settle_names, write_part
 
 # Names that gemm's templates call their own buffers, loops, roles and values, for arrays of the user's.
-TAKEN = (("sa", "out", "m"), ("k", "sums", "full"), ("h", "kt", "acc"), ("load", "a", "t"), ("terms", "x", "g"))
+TAKEN = (
+    ("sa", "out", "m"),
+    ("null_", "m_", "m"),
+    ("k", "sums", "full"),
+    ("h", "kt", "acc"),
+    ("load", "a", "t"),
+    ("terms", "x", "g"),
+)
 WAYS: Mapping[str, dict[str, Any]] = {
     "wgmma": {"variant": "wgmma"}, "ring": {"variant": "mma_sync", "load": "tma"},
     "copied": {"variant": "mma_sync", "load": "cp_async"}, "by threads": {"variant": "mma_sync", "load": "threads"},
     "fused": {"variant": "simt", "dtype": "float32"}, "parts of K": {"k_parts": 4, "dtype": "float32"},
-    "rows": {"variant": "rows", "n": 1},
+    "rows": {"variant": "rows", "n": 1}, "of the transposes": {"variant": "simt", "dtype": "float32", "turned": True},
 }  # fmt: skip
 
 
@@ -48,7 +55,8 @@ def test_a_spec_means_the_same_whatever_the_users_arrays_are_called(names: tuple
     exchanged = [(x, y) for x, y in zip(*words, strict=True) if x != y]
     assert {"A", "B", "D"} <= {x for x, _ in exchanged}
     own = [(x, y) for x, y in exchanged if x.removesuffix("_t") not in "ABD"]  # nor their views
-    assert all(y == f"{x}_" for x, y in own), own
+    assert all(re.fullmatch(rf"{x}_\d*", y) for x, y in own), own
+    assert not any("__" in word for word in words[1])  # C++ reserves it
 
 
 def test_what_a_key_of_the_language_says_is_not_renamed() -> None:

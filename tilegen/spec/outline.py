@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute, variables
@@ -228,14 +229,15 @@ def trip_of(loop: Loop, taken: frozenset[str]) -> tuple[Var, Index, Index]:
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
-    """``name`` with as many underscores behind it as it takes to be nobody's.
+    """``name``, or one like it that is nobody's: with an underscore behind it, or a number too (C++ reserves "__").
 
-    >>> fresh_name("i", frozenset({"i", "i_"}))
-    'i__'
+    >>> fresh_name("i", frozenset({"j"})), fresh_name("i", frozenset({"i"})), fresh_name("i", frozenset({"i", "i_"}))
+    ('i', 'i_', 'i_2')
     """
-    while name in taken:
-        name += "_"
-    return name
+    if name not in taken:
+        return name
+    stem = name.rstrip("_")
+    return next(n for n in chain([f"{stem}_"], (f"{stem}_{i}" for i in count(2))) if n not in taken)
 
 
 def parts_of_cta(spec: Spec) -> tuple[RoleTerms, ...]:

@@ -33,9 +33,24 @@ class Writing:
         beside = self.taken | frozenset(given)
         return {name: fresh_name(name, beside) if name in self.taken else name for name in given}
 
+    @cached_property
+    def views(self) -> dict[str, str]:
+        """The views with the last two dimensions exchanged, by the arrays that they are called after."""
+        found: dict[str, str] = {}
+        for m in self.problem.matrices:
+            if m.is_turned:
+                beside = self.taken.union(self.own_names.values(), (v for n, v in found.items() if n != m.name))
+                found[m.name] = fresh_name(f"{m.name.rstrip('_')}_t", beside)
+        return found
+
     def name_of(self, matrix: Matrix) -> str:
-        """The array, or the view of it with the last two dimensions exchanged."""
-        return f"{matrix.name}_t" if matrix.is_turned else as_given(matrix.name)
+        """The array, or the view of it."""
+        return as_given(self.views[matrix.name] if matrix.is_turned else matrix.name)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that a template's own give way to."""
+        return self.taken.union(self.own_names.values(), self.views.values())
 
     def rounding(self) -> str:
         """What a TMA load of factors says: those that are multiplied as tf32 are rounded, not cut off."""
@@ -126,7 +141,7 @@ def _list_views(w: Writing) -> dict[str, Any]:
     """The views that turned arrays are seen through."""
     problem = w.problem
     found: dict[str, Any] = {}
-    for m in (problem.a, problem.b, problem.d, *problem.named.values()):
+    for m in problem.matrices:
         if m.is_turned and m.rank == 1:
             found[w.name_of(m)] = {"view": as_given(m.name), "shape": [as_given(spell_index(m.rows)), 1]}
         elif m.is_turned:

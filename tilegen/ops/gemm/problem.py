@@ -99,6 +99,10 @@ class Problem:
         return self.d.rows, self.d.columns, self.a.columns
 
     @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        return self.a, self.b, self.d, *self.named.values()
+
+    @property
     def types(self) -> tuple[str, str, str]:
         """As which a and b are multiplied, and the sums' type: what an instruction is looked up by."""
         return self.factors, self.factors if self.a.dtype == self.b.dtype else self.b.dtype, self.sums

@@ -91,7 +91,7 @@ class Recipe(ABC):
         """The data of a template of templates/, which is given these values beside those of all recipes."""
         own = {"stages": self.stages, "group": self.group, "ctas": self.ctas, "overlap": self.overlap}
         terms = vars(describe_terms(w, self.tile, self.cluster))
-        return write_part(template, terms | own | values, w.taken.union(w.own_names.values()))
+        return write_part(template, terms | own | values, w.names)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the op that pin it."""
