@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -13,7 +13,7 @@ import tilegen
 from tests.test_gemm import ORDERS, array, spec_of
 from tilegen.arch import ARCHES
 from tilegen.cost.tally import Tally
-from tilegen.cost.time import count_work
+from tilegen.cost.time import _UNITS, count_work
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Var
 from tilegen.layouts import TileLayout
@@ -23,6 +23,7 @@ from tilegen.ops.gemm.choose import choose_recipe, rank_recipes
 from tilegen.ops.gemm.op import expand_recipe
 from tilegen.ops.gemm.problem import Problem, read_problem, typical_values
 from tilegen.ops.gemm.recipe import Recipe
+from tilegen.ops.gemm.recipes import VARIANTS
 from tilegen.ops.tally import tally_spec
 from tilegen.planner import plan_spec
 from tilegen.spec import OwnData
@@ -31,7 +32,7 @@ from tilegen.spec.data import Spec, WholeCall
 
 TYPES = (("bfloat16", ""), ("float16", "float32"), ("float32", ""), ("float64", ""), ("int8", "int32"),
          ("float8_e4m3fn", "bfloat16"))  # fmt: skip
-VARIANTS = ("auto", "wgmma", "mma_sync", "simt")
+PINNED = ("auto", "wgmma", "mma_sync", "simt")
 
 
 def draw_call(draw: random.Random) -> tuple[Spec, WholeCall, Problem]:
@@ -69,7 +70,7 @@ def test_closed_forms_count_what_statements_do(seed: int) -> None:
     while counted < 50 or len(kinds) < 3 or not kinds["shared"]:
         spec, call, problem = draw_call(draw)
         fields = call.fields.model_copy(
-            update={"variant": draw.choice(VARIANTS), "k_parts": draw.choice([None, None, None, 3, 8])}
+            update={"variant": draw.choice(PINNED), "k_parts": draw.choice([None, None, None, 3, 8])}
         )
         ranked, _ = rank_recipes(problem, ARCHES[spec.arch], fields)
         for one in draw.sample(ranked, min(5, len(ranked))):
@@ -79,6 +80,12 @@ def test_closed_forms_count_what_statements_do(seed: int) -> None:
             counted += 1
             kinds[one.recipe.variant] += 1
             kinds["shared"] += one.recipe.k_parts > 1
+
+
+def test_a_variant_has_a_word_recipes_and_a_model() -> None:
+    words = get_args(op.GemmFields.model_fields["variant"].annotation)
+    assert set(words) == {"auto", *VARIANTS}
+    assert set(VARIANTS) == set(_UNITS)
 
 
 @pytest.mark.parametrize(("m", "n"), [(655, 1), (1, 700), (1, 1)])
@@ -308,7 +315,7 @@ def test_fused_multiply_adds_find_rows_of_k_whatever_lies_side_by_side(
         rows = tilegen.load(given)
         assert all(isinstance(b.layout, TileLayout) for b in rows.buffers if b.scope == "shared")
         with monkeypatch.context() as patch:
-            patch.setattr(tiles, "_lay_out", lambda w: ("auto", "auto"))
+            patch.setattr(tiles, "lay_out_k_tiles", lambda recipe, p: ("auto", "auto"))
             chosen = tilegen.load(given)
         own, other = ([o.cost for o in plan_spec(spec).operations] for spec in (rows, chosen))
         assert sum(c.wavefronts for c in own) <= sum(c.wavefronts for c in other)

@@ -1,4 +1,7 @@
-"""What a launch of a product does, as plain counts; ``ops/tally.py`` counts them in the statements of a spec."""
+"""A product that is cut into tiles, and what a launch of it does, as plain counts.
+
+``ops/tally.py`` counts them in the statements of a spec.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 BY_TMA, BY_CP_ASYNC, BY_THREADS = "tma", "cp_async", "threads"  # what brings elements into shared memory
+
+
+@dataclass(frozen=True)
+class Work:
+    """A product and how it is cut: sides M, N and K, tiles of a CTA, element bytes of factors and results.
+
+    ``threads``: of a CTA. ``reads``: elements of a and of b that warps (of wgmma, warpgroups) read in all for one
+    column of a tile's K. ``arrivers``: those of them that say at mbarriers that a k-tile is read, 0 without roles.
+    ``panels``: parts in which a tile of d leaves. ``by_tma``: whether TMA writes them. ``aside_bytes``: of other arrays
+    that a tile's epilogue reads. ``unused_reads``: elements of a and b that warps read after a tile's last k-tile.
+    ``k_parts``: warps that share K and add up sums of ``sum_bytes`` each at the end. ``singles``: elements of a and b
+    that threads load one by one for one column of a tile's K. ``copies``: by which cp.async brings that column.
+    """
+
+    variant: str
+    factors: str
+    sides: tuple[int, int, int]
+    batch: int
+    tile: tuple[int, int, int]
+    factor_bytes: int
+    result_bytes: int
+    stages: int
+    ctas: int
+    cluster: int
+    threads: int
+    reads: int
+    arrivers: int = 0
+    load: str = BY_TMA
+    panels: int = 1
+    by_tma: bool = True
+    aside_bytes: int = 0
+    unused_reads: int = 0
+    k_parts: int = 1
+    sum_bytes: int = 4
+    singles: int = 0
+    copies: float = 0
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of d: along M as many as the CTAs of a cluster take together, some of them beyond the edge."""
+        (m, n, _), (bm, bn, _) = self.sides, self.tile
+        return -(-m // (bm * self.cluster)) * self.cluster * -(-n // bn) * self.batch
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,14 @@ sheet divided by 132 multiprocessors at 1.83 GHz.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot
 
 from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
-from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally
+from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally, Work
 
 _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
@@ -53,7 +54,6 @@ _LAUNCH = 1.0e-6
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
-_DEPTH, _DEPTH_OF_DOUBLES = 16, 8  # of such a step along K, but of fused multiply-adds
 _SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
 _MEETINGS, _LATENCY = 320, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
 _SINGLE_LOAD = 1.8 / 32  # clocks of an element that is loaded alone, for a CTA that is alone
@@ -65,48 +65,6 @@ _PER_WAITING = 1.2  # for 4 bytes, or an element alone, that wait
 _COPIED_BYTES_PER_CLOCK, _ON_THE_WAY = 38.0, 1600  # by cp.async to warps that share K; clocks until a load is there
 _JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
-
-
-@dataclass(frozen=True)
-class Work:
-    """A product and how it is cut: sides M, N and K, tiles of a CTA, element bytes of factors and results.
-
-    ``threads``: of a CTA. ``reads``: elements of a and of b that warps (of wgmma, warpgroups) read in all for one
-    column of a tile's K. ``arrivers``: those of them that say at mbarriers that a k-tile is read, 0 without roles.
-    ``panels``: parts in which a tile of d leaves. ``by_tma``: whether TMA writes them. ``aside_bytes``: of other arrays
-    that a tile's epilogue reads. ``unused_reads``: elements of a and b that warps read after a tile's last k-tile.
-    ``k_parts``: warps that share K and add up sums of ``sum_bytes`` each at the end. ``singles``: elements of a and b
-    that threads load one by one for one column of a tile's K. ``copies``: by which cp.async brings that column.
-    """
-
-    variant: str
-    factors: str
-    sides: tuple[int, int, int]
-    batch: int
-    tile: tuple[int, int, int]
-    factor_bytes: int
-    result_bytes: int
-    stages: int
-    ctas: int
-    cluster: int
-    threads: int
-    reads: int
-    arrivers: int = 0
-    load: str = BY_TMA
-    panels: int = 1
-    by_tma: bool = True
-    aside_bytes: int = 0
-    unused_reads: int = 0
-    k_parts: int = 1
-    sum_bytes: int = 4
-    singles: int = 0
-    copies: float = 0
-
-    @property
-    def tiles(self) -> int:
-        """Tiles of d: along M as many as the CTAs of a cluster take together, some of them beyond the edge."""
-        (m, n, _), (bm, bn, _) = self.sides, self.tile
-        return -(-m // (bm * self.cluster)) * self.cluster * -(-n // bn) * self.batch
 
 
 @dataclass(frozen=True)
@@ -152,11 +110,12 @@ def count_work(work: Work) -> Tally:
     >>> count_work(work).products == 4096**3, count_work(work).stored == 4096**2 * 2
     (True, True)
     """
+    return _UNITS[work.variant].count(work)
+
+
+def _count_tiles(work: Work) -> Tally:
     (_, _, k), (bm, bn, bk), size = work.sides, work.tile, work.factor_bytes
     steps = work.tiles * -(-k // bk)
-    if work.variant == "rows":  # what is multiplied comes into registers, and no instruction multiplies matrices
-        read = steps * bk * (bm + bn) * size
-        return Tally(stored=work.tiles * bm * bn * work.result_bytes, aside=work.tiles * work.aside_bytes + read)
     return Tally(
         {work.load: steps * bk * (bm * size + bn * size // work.cluster)},
         staged=steps * bk * (bm + bn) * size,
@@ -177,68 +136,94 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     >>> round(estimate(work, "sm_90a").total * 1e6)
     137
     """
-    device = typical_device(arch)
-    tally = tally or count_work(work)
-    if work.variant == "rows":
-        return _estimate_rows(work, arch, tally)
-    (m, n, k), (bm, bn, bk) = work.sides, work.tile
-    tiles = work.tiles
+    return _UNITS[work.variant].estimate(work, arch, tally or count_work(work))
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """How the tiles of a launch follow one another: ``per_sm`` CTAs that a multiprocessor holds, ``busy`` of them with
+    a tile each; ``waves`` of CTAs; ``turns``: tiles that one multiprocessor makes."""
+
+    per_sm: int
+    busy: int
+    waves: int
+    turns: int
+
+
+def _take_turns(work: Work, arch: str) -> _Turns:
+    (bm, bn, bk), tiles, sm_count = work.tile, work.tiles, typical_device(arch).sm_count
     staged = work.stages * bk * (bm + bn) * work.factor_bytes
     by_shared = ARCHES[arch].max_shared_bytes_per_cta // (staged + _count_beside(work, staged))
     by_registers = _fit_registers(work, ARCHES[arch])
     per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared, by_registers))
-    at_once = work.ctas or device.sm_count * per_sm
+    at_once = work.ctas or sm_count * per_sm
     waves = -(-tiles // at_once)
-    busy = -(-min(at_once, tiles) // device.sm_count)  # CTAs of one multiprocessor
-    turns = waves if work.ctas else max(waves, -(-tiles // device.sm_count))  # tiles that one multiprocessor makes
-    is_double = _multiplies_doubles(work)
-    rate = _SIMT[work.factors] * _share_of_products(work) if work.variant == "simt" else float(_TENSOR[work.factors])
-    if work.variant == "mma_sync":
-        rate *= (_DOUBLE_SHARE if is_double else _MMA_SYNC_SHARE)[work.load]
-        is_few = work.load == BY_CP_ASYNC and per_sm == 2 and not is_double
-        rate *= 0.85 if is_few else 1.0  # few CTAs hide less of a wait for all
-    if work.variant == "wgmma":
-        warpgroups = work.threads // 128 - 1  # beside that of the loading warp
-        rate *= _interpolate(_WGMMA_SHARE[warpgroups], bn)
-    clocks = {  # of a tile
-        "multiply": 2.0 * tally.products / tiles / rate,
-        "shared": (tally.staged + tally.read) / tiles / 128,
-        "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
-    }
-    if work.variant == "simt" and work.load == BY_CP_ASYNC and bm * bn >= _FEW_SUMS * work.threads:
-        clocks["multiply"] *= _ALONE
-    if is_double and work.load != BY_THREADS:
-        together = hypot(clocks["multiply"], clocks["shared"])
-        clocks["multiply"] = together * _DOUBLE_FEW.get(per_sm, 1.0)
-    steps, per_step = -(-k // bk), max(1, bk // _depth_of(work) // work.k_parts)
-    is_copied = work.load == BY_CP_ASYNC and work.k_parts > 1
-    if is_copied:  # few products: what takes long is the way of the stages, the first one's too
-        clocks["multiply"] = max(clocks["multiply"], steps * _STEP * per_step) + _BARRIER * steps
-        clocks["l2"] = _wait_for_copies(sum(tally.fetched.values()) / tiles, steps, work.stages)
-    elif work.load == BY_CP_ASYNC:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
-        clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
-    elif work.load == BY_THREADS:
-        own = _bring_by_threads(work, steps, clocks["multiply"], tally.staged / tiles / 128, tally.read / tiles / 128)
-        clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
-        in_line = clocks["shared"] + max(0.0, own - clocks["shared"]) / busy
-        clocks["l2"] = max(clocks["l2"], in_line) + _BEGIN
-    starves = work.variant != "simt" and work.stages < steps * (waves if work.ctas else 1)
+    busy = -(-min(at_once, tiles) // sm_count)
+    return _Turns(per_sm, busy, waves, waves if work.ctas else max(waves, -(-tiles // sm_count)))
+
+
+def _estimate_tiles(work: Work, arch: str, tally: Tally) -> Time:
+    """K-tiles come into shared memory, and instructions multiply them."""
+    device, unit, by = typical_device(arch), _UNITS[work.variant], _take_turns(work, arch)
+    (m, n, k), (bm, bn, bk), tiles = work.sides, work.tile, work.tiles
+    clocks = _count_clocks(work, tally, by)
+    steps = -(-k // bk)
+    starves = unit.starves and work.stages < steps * (by.waves if work.ctas else 1)
     starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if starves else 1.0
-    each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
+    each = {name: c * by.turns * starve / device.clock_hz for name, c in clocks.items()}
     out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
-    alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves  # the rest is under other products
-    together = alone if work.variant == "wgmma" else turns  # stores of several CTAs take as long as one after another
+    alone = 1 + 0.3 * (by.waves - 1) if unit.leaves_under_products else by.waves
+    together = alone if unit.leaves_under_products else by.turns  # stores of several CTAs take as long as in turn
     leaving = (_EPILOGUE + work.panels * _PANEL) * alone + out * together
-    first = 0 if is_copied else _FIRST_K_TILE
+    first = 0 if _waits_for_copies(work) else _FIRST_K_TILE
     edges = first + leaving + _MEETING * 2 * (work.cluster - 1)
     if work.k_parts > 1:
-        edges += (_JOIN + _JOINED * work.k_parts) * waves + 2 * tally.joined / tiles / 128 * turns
+        edges += (_JOIN + _JOINED * work.k_parts) * by.waves + 2 * tally.joined / tiles / 128 * by.turns
     filled = (-m % bm * -(-n // bn) + -n % bn * -(-m // bm)) * k  # elements beyond the edges, which cost as others do
     moved = work.batch * ((m * k + n * k + filled) * work.factor_bytes + m * n * work.result_bytes)
     return Time(
         each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, _LAUNCH,
         moved / device.memory_bytes_per_s,
     )  # fmt: skip
+
+
+def _count_clocks(work: Work, tally: Tally, by: _Turns) -> dict[str, float]:
+    """Clocks of a tile's k-tiles, by what bounds them."""
+    (_, _, k), (bm, bn, bk), tiles, unit = work.sides, work.tile, work.tiles, _UNITS[work.variant]
+    clocks = {
+        "multiply": 2.0 * tally.products / tiles / (unit.rates[work.factors] * unit.share(work, by.per_sm)),
+        "shared": (tally.staged + tally.read) / tiles / 128,
+        "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
+    }
+    if work.load == BY_CP_ASYNC and bm * bn >= _FEW_SUMS * work.threads:
+        clocks["multiply"] *= unit.alone
+    if _multiplies_doubles(work) and work.load != BY_THREADS:
+        together = hypot(clocks["multiply"], clocks["shared"])
+        clocks["multiply"] = together * _DOUBLE_FEW.get(by.per_sm, 1.0)
+    steps, per_step = -(-k // bk), max(1, bk // _depth_of(work) // work.k_parts)
+    if _waits_for_copies(work):  # few products: what takes long is the way of the stages, the first one's too
+        clocks["multiply"] = max(clocks["multiply"], steps * _STEP * per_step) + _BARRIER * steps
+        clocks["l2"] = _wait_for_copies(sum(tally.fetched.values()) / tiles, steps, work.stages)
+    elif work.load == BY_CP_ASYNC:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
+        clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / by.busy)
+    elif work.load == BY_THREADS:
+        own = _bring_by_threads(work, steps, clocks["multiply"], tally.staged / tiles / 128, tally.read / tiles / 128)
+        clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
+        in_line = clocks["shared"] + max(0.0, own - clocks["shared"]) / by.busy
+        clocks["l2"] = max(clocks["l2"], in_line) + _BEGIN
+    return clocks
+
+
+def _waits_for_copies(work: Work) -> bool:
+    """Do warps that share K copy what they multiply?"""
+    return work.load == BY_CP_ASYNC and work.k_parts > 1
+
+
+def _count_rows(work: Work) -> Tally:
+    """What is multiplied comes into registers, and no instruction multiplies matrices."""
+    (_, _, k), (bm, bn, bk) = work.sides, work.tile
+    read = work.tiles * -(-k // bk) * bk * (bm + bn) * work.factor_bytes
+    return Tally(stored=work.tiles * bm * bn * work.result_bytes, aside=work.tiles * work.aside_bytes + read)
 
 
 def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
@@ -283,7 +268,7 @@ def _wait_for_copies(copied: float, steps: int, stages: int) -> float:
 
 def _count_beside(work: Work, staged: int) -> int:
     """Bytes of shared memory for what leaves a tile beside its stages, over which it lies where they are as large."""
-    is_staged = work.variant == "mma_sync" and work.k_parts == 1
+    is_staged = _UNITS[work.variant].is_staged and work.k_parts == 1
     leaving = work.tile[0] * work.tile[1] * work.result_bytes if is_staged else 0
     return leaving if leaving > staged else 0
 
@@ -302,16 +287,27 @@ def _fit_registers(work: Work, arch: Arch) -> int:
 
 def _depth_of(work: Work) -> int:
     """Of a step along K."""
-    if work.variant == "simt":
-        return 1
-    return _DEPTH_OF_DOUBLES if work.factors == "float64" else _DEPTH
+    unit = _UNITS[work.variant]
+    return unit.depth_of_doubles if work.factors == "float64" else unit.depth
 
 
 def _multiplies_doubles(work: Work) -> bool:
-    return work.variant == "mma_sync" and work.factors == "float64"
+    return _UNITS[work.variant].reads_pairs and work.factors == "float64"
 
 
-def _share_of_products(work: Work) -> float:
+def _share_of_wgmma(work: Work, per_sm: int) -> float:
+    warpgroups = work.threads // 128 - 1  # beside that of the loading warp
+    return _interpolate(_WGMMA_SHARE[warpgroups], work.tile[1])
+
+
+def _share_of_mma_sync(work: Work, per_sm: int) -> float:
+    if _multiplies_doubles(work):
+        return _DOUBLE_SHARE[work.load]
+    is_few = work.load == BY_CP_ASYNC and per_sm == 2
+    return _MMA_SYNC_SHARE[work.load] * (0.85 if is_few else 1.0)  # few CTAs hide less of a wait for all
+
+
+def _share_of_products(work: Work, per_sm: int = 1) -> float:
     """The share of instructions that multiply, of threads with a square of sums as near as can be.
 
     >>> few = Work("simt", "float32", (4096,) * 3, 1, (128, 256, 8), 4, 4, 5, 0, 1, 256, 0, copies=96)
@@ -332,3 +328,35 @@ def _interpolate(points: tuple[tuple[int, float], ...], x: int) -> float:
         if x <= x1:
             return y0 + (y1 - y0) * max(0, x - x0) / (x1 - x0)
     return points[-1][1]
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """What multiplies, as the model sees it.
+
+    ``rates``: floating-point operations of one multiprocessor in a clock, by the type of factors. ``share(work,
+    per_sm)``: of the rate, what kernels reach. ``depth``, ``depth_of_doubles``: of a step along K. ``starves``: k-tiles
+    that come late keep it waiting. ``leaves_under_products``: a tile leaves under the next one's products.
+    ``is_staged``: results leave through shared memory of their own. ``reads_pairs``: fragments of float64 are pairs of
+    registers. ``alone``: times as long, where a CTA that copies is alone.
+    """
+
+    rates: Mapping[str, float]
+    share: Callable[[Work, int], float]
+    count: Callable[[Work], Tally] = _count_tiles
+    estimate: Callable[[Work, str, Tally], Time] = _estimate_tiles
+    depth: int = 16
+    depth_of_doubles: int = 8
+    starves: bool = True
+    leaves_under_products: bool = False
+    is_staged: bool = False
+    reads_pairs: bool = False
+    alone: float = 1.0
+
+
+_UNITS = {
+    "wgmma": _Unit(_TENSOR, _share_of_wgmma, leaves_under_products=True),
+    "rows": _Unit(_SIMT, _share_of_products, _count_rows, _estimate_rows),
+    "mma_sync": _Unit(_TENSOR, _share_of_mma_sync, is_staged=True, reads_pairs=True),
+    "simt": _Unit(_SIMT, _share_of_products, depth=1, depth_of_doubles=1, starves=False, alone=_ALONE),
+}

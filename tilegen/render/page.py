@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, count
-from pathlib import Path
 from typing import Any
 
-import jinja2
-
+from tilegen import templating
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
 from tilegen.plan import Block, Let, Memory, Mma, Plan, Repeat, Sync, all_steps
 from tilegen.render.c_text import comment_lines, declare, fold_intrinsic
 from tilegen.render.names import Named
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES
-
-_TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 @dataclass(frozen=True)
@@ -110,41 +103,23 @@ class Page:
 
 
 @cache
-def templates() -> jinja2.Environment:
-    """The directory of templates, loaded when they are used."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES), undefined=jinja2.StrictUndefined,
-        line_statement_prefix="//%", line_comment_prefix="//#", block_start_string="<%", block_end_string="%>",
-        comment_start_string="<#", comment_end_string="#>", trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True, bytecode_cache=_compiled_templates(),
-    )  # fmt: skip
+def templates() -> Any:
+    """The templates of CUDA, loaded when they are used."""
+    environment: Any = templating.templates("//")
     environment.filters["declare"] = lambda m: declare(m)
-    environment.globals["fail"] = _fail
     return environment
-
-
-def _compiled_templates() -> jinja2.BytecodeCache | None:
-    """Compiled templates beside their texts, as Python keeps modules; None where that is not wanted or not possible."""
-    folder = _TEMPLATES / "__pycache__"
-    if sys.dont_write_bytecode:
-        return None
-    with suppress(OSError):
-        folder.mkdir(exist_ok=True)
-    if not os.access(folder, os.W_OK):
-        return None
-    return jinja2.FileSystemBytecodeCache(str(folder))
 
 
 @cache
 def prelude_names() -> tuple[str, ...]:
     """The names of all prelude functions."""
-    return tuple(re.findall(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), re.M))
+    return tuple(re.findall(r"^//% macro (\w+)", templating.read_template("prelude.cuh.j2"), re.M))
 
 
 @cache
 def _arch_limits() -> dict[str, int]:
     """Prelude functions that are others from some arch on, with that arch."""
-    parts = re.split(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), flags=re.M)[1:]
+    parts = re.split(r"^//% macro (\w+)", templating.read_template("prelude.cuh.j2"), flags=re.M)[1:]
     found = {name: re.search(r"arch >= (\d+)", body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
     return {name: int(limit[1]) for name, limit in found.items() if limit}
 
@@ -159,10 +134,6 @@ def arch_sides(name: str, arch: str) -> str:
     if limit is None:
         return ""
     return f"@sm_{limit}" if int(re.sub(r"\D", "", arch)) >= limit else f"@before_sm_{limit}"
-
-
-def _fail(message: str) -> None:
-    raise AssertionError(message)
 
 
 # ---------------------------------------------------------------- the __device__ functions

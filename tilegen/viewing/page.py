@@ -32,15 +32,14 @@ class PageData:
 
 def write_page(page: PageData) -> str:
     """The HTML of a page; the same data gives the same bytes."""
-    import jinja2
+    from tilegen.templating import fill_in  # here: pages are written late
 
     texts = {name: (_HERE / f"page.{name}").read_text(encoding="utf-8") for name in ("html.j2", "css", "js")}
-    template = jinja2.Template(texts["html.j2"], undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     data = json.dumps({"version": __version__, **asdict(page)}, separators=(",", ":"), ensure_ascii=False)
-    return str(template.render(
-        title=_escape(page.title), style=texts["css"], script=texts["js"],
+    return fill_in(
+        texts["html.j2"], title=_escape(page.title), style=texts["css"], script=texts["js"],
         data=data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _escape(text: str) -> str:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.cost.tally import Tally
-from tilegen.cost.time import Time, Work, estimate
+from tilegen.cost.tally import Tally, Work
+from tilegen.cost.time import Time, estimate
 from tilegen.decisions import TILING, Candidate, Choice, count_words
 from tilegen.errors import SpecError
 from tilegen.ops.gemm.pins import check_pins, has_pins, read_pins, refuse_pins, unpin
 from tilegen.ops.gemm.problem import Problem, typical_sides, typical_values
-from tilegen.ops.gemm.recipe import Recipe, spell_tiling
-from tilegen.ops.gemm.recipes import VARIANTS, count_useful_stages, find_product, fits
-from tilegen.ops.gemm.work import describe_work
+from tilegen.ops.gemm.recipe import Recipe
+from tilegen.ops.gemm.recipes import VARIANTS, GemmVariant, count_useful_stages
 from tilegen.ops.tally import tally_spec
 from tilegen.spec.data import Spec, WholeCall
 
@@ -80,8 +79,8 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
         Choice("gemm", best.recipe.fields(), candidates, proof),
         Choice(_COUNTS, _say_counts(tally), (), _COUNTED),
     ]
-    if (atom := find_product(best.recipe, problem.turned() if best.recipe.is_turned else problem)) is not None:
-        choices.append(Choice(TILING, spell_tiling(best.recipe, atom), (), "what the recipe's atoms cover"))
+    if (atom := best.recipe.find_product(problem.turned() if best.recipe.is_turned else problem)) is not None:
+        choices.append(Choice(TILING, best.recipe.spell_tiling(atom), (), "what the recipe's atoms cover"))
     return Picked(best.recipe, spec, tuple(choices))
 
 
@@ -102,23 +101,23 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
     seen: set[Recipe] = set()
     pins = read_pins(fields)
     listed = [fields, unpin(fields, [*pins])] if pins else [fields]  # what is listed anyway may have the pins too
-    for variant, (refuse, recipes) in VARIANTS.items():
-        if fields.variant not in ("auto", variant):
+    for name, variant in VARIANTS.items():
+        if fields.variant not in ("auto", name):
             continue
         is_first = not found
-        if reason := refuse(problem, arch):
-            refusals |= {variant: reason} if is_first else {}
+        if reason := variant.refuse(problem, arch):
+            refusals |= {name: reason} if is_first else {}
             continue
         for is_turned in _list_turns(problem, variant, fields):
             p = problem.turned() if is_turned else problem
-            for asked, r in ((wished, r) for wished in listed for r in recipes(p, arch, wished)):
-                if not is_first and r.k_parts == 1 and variant != "rows":
+            for asked, r in ((wished, r) for wished in listed for r in variant.recipes(p, arch, wished)):
+                if not is_first and r.k_parts == 1 and not variant.is_always_listed:
                     continue
                 stages = r.stages if asked.stages else min(r.stages, count_useful_stages(r, p))
                 recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch))
-                if recipe not in seen and has_pins(recipe, fields) and fits(recipe, p, arch):
+                if recipe not in seen and has_pins(recipe, fields) and recipe.fits(p, arch):
                     seen.add(recipe)
-                    work = describe_work(recipe, p)
+                    work = recipe.describe_work(p)
                     found.append(Ranked(recipe, work, estimate(work, arch.name)))
     return sorted(found, key=lambda one: one.time.total), refusals
 
@@ -127,14 +126,14 @@ def _overlap(fields: Any, arch: Arch) -> str:
     return (fields.overlap or "") if "dependent_launch" in arch.features else ""
 
 
-def _list_turns(problem: Problem, variant: str, fields: Any) -> tuple[bool, ...]:
+def _list_turns(problem: Problem, variant: GemmVariant, fields: Any) -> tuple[bool, ...]:
     """Whether the transpose is made: where d runs along columns; and where d has few rows, either way is looked at.
 
     Rows meet a column either way alike, so of them nothing is turned and a tile is one of d itself.
     """
     if fields.turned is not None:
         return (fields.turned,)
-    if variant == "rows":
+    if variant.is_its_transpose:
         return (False,)
     if not problem.d.runs_along_rows:
         return (True,)

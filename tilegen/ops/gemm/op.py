@@ -18,7 +18,6 @@ from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import Problem, read_problem
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.reference import multiply_whole
-from tilegen.ops.gemm.write import write_recipe
 from tilegen.ops.op import WholeOp, fields_picked, find_uncomputed
 from tilegen.ops.strided import plain_strides
 from tilegen.spec import OwnData, load
@@ -189,7 +188,7 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe)
     names = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
     names |= {c.name for c in spec.constants}
     head = describe_arrays(spec)
-    written = write_recipe(Writing(problem, recipe, frozenset(names), "setmaxnreg" in ARCHES[spec.arch].features))
+    written = recipe.write(Writing(problem, frozenset(names), "setmaxnreg" in ARCHES[spec.arch].features))
     data = {
         "kernel": spec.kernel,
         "arch": spec.arch,

@@ -1,32 +1,28 @@
-"""Parts of the specs that carry out a gemm: names, regions, the order of tiles, the epilogue."""
+"""What the templates of gemm's specs are given: arrays, counts of tiles, the epilogue."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from tilegen.arithmetic import TFLOAT32
-from tilegen.dtypes import DTYPES
 from tilegen.ops.gemm.problem import Matrix, Problem, ceil_text, is_multiple
-from tilegen.ops.gemm.recipe import Recipe
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
-
-Statements = list[Any]  # dicts and words, as YAML holds them
+from tilegen.spec.written import as_given
 
 
 @dataclass(frozen=True)
 class Writing:
-    """A problem, how it is carried out, and the names that the spec has already.
+    """A problem, and the names that the spec has already.
 
     ``has_budgets``: roles of the arch may have registers of their own.
     """
 
     problem: Problem
-    recipe: Recipe
     taken: frozenset[str]
     has_budgets: bool = False
 
@@ -37,112 +33,134 @@ class Writing:
         beside = self.taken | frozenset(given)
         return {name: fresh_name(name, beside) if name in self.taken else name for name in given}
 
-    def fresh(self, name: str) -> str:
-        """``name``, or one like it that neither the spec nor the epilogue has."""
-        return fresh_name(name, self.taken.union(self.own_names.values()))
-
-    def name_of(self, matrix: Matrix) -> str:
-        """The array, or the view of it with the last two dimensions exchanged."""
-        return self.fresh(f"{matrix.name}_t") if matrix.is_turned else matrix.name
-
-    def rounding(self) -> dict[str, str]:
-        """What a TMA load of factors says: those that are multiplied as tf32 are rounded, not cut off."""
-        return {"round": "tf32"} if self.problem.factors == TFLOAT32 else {}
-
-    def views(self) -> dict[str, Any]:
-        """The views that turned arrays are seen through."""
-        problem = self.problem
-        found: dict[str, Any] = {}
-        for m in (problem.a, problem.b, problem.d, *problem.named.values()):
-            if m.is_turned and m.rank == 1:
-                found[self.name_of(m)] = {"view": m.name, "shape": [spell_index(m.rows), 1]}
-            elif m.is_turned:
-                found[self.name_of(m)] = {"view": m.name, "axes": [0, 2, 1] if m.has_batch else [1, 0]}
+    @cached_property
+    def views(self) -> dict[str, str]:
+        """The views with the last two dimensions exchanged, by the arrays that they are called after."""
+        found: dict[str, str] = {}
+        for m in self.problem.matrices:
+            if m.is_turned:
+                beside = self.taken.union(self.own_names.values(), (v for n, v in found.items() if n != m.name))
+                found[m.name] = fresh_name(f"{m.name.rstrip('_')}_t", beside)
         return found
 
-    def stretched(self, matrix: Matrix, rows: tuple[str, int], columns: tuple[str, int]) -> str:
-        """The part of an operand of the epilogue that belongs to a tile of d: all of an extent of 1."""
-        one = ("0", 1)
-        return self.region(matrix, one if matrix.rows == 1 else rows, one if matrix.columns == 1 else columns)
+    def name_of(self, matrix: Matrix) -> str:
+        """The array, or the view of it."""
+        return as_given(self.views[matrix.name] if matrix.is_turned else matrix.name)
 
-    def region(self, matrix: Matrix, rows: tuple[str, int], columns: tuple[str, int]) -> str:
-        """A tile of an array, by where it begins and how long it is."""
-        parts = [f"{at} : +{length}" for at, length in (rows, columns)]
-        if matrix.rank == 1 and not matrix.is_turned:
-            parts = parts[1:]
-        if matrix.has_batch:
-            parts = [self.fresh("l"), *parts]
-        return f"{self.name_of(matrix)}[{', '.join(parts)}]"
+    @property
+    def names(self) -> frozenset[str]:
+        """All names that a template's own give way to."""
+        return self.taken.union(self.own_names.values(), self.views.values())
 
-    def edge(self, *extents: tuple[Any, int]) -> dict[str, str]:
-        """What a copy says whose boxes may leave the array."""
-        return {} if all(is_multiple(x, n) for x, n in extents) else {"edge": "clip"}
+    def rounding(self) -> str:
+        """What a TMA load of factors says: those that are multiplied as tf32 are rounded, not cut off."""
+        return "round: tf32, " if self.problem.factors == TFLOAT32 else ""
 
 
-def number_tiles(w: Writing, t: str, pairs: int = 1) -> tuple[dict[str, str], dict[str, str]]:
-    """Names for how many tiles there are, and for which one number ``t`` is: in groups of rows of tiles.
+@dataclass(frozen=True)
+class ArrayTerms:
+    """An array, or the view of it, as templates name it; ``batch`` and ``edge`` are what a copy of a tile says then."""
 
-    ``pairs``: tiles along M that CTAs of a cluster take together.
+    name: str
+    matrix: Matrix
+    edge: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def dtype(self) -> str:
+        return self.matrix.dtype
+
+    @property
+    def batch(self) -> str:
+        return "l, " if self.matrix.has_batch else ""
+
+    def part(self, rows: tuple[str, int], columns: tuple[str, int]) -> str:
+        """The region that belongs to a tile of d, by where it begins and how long it is: all of an extent of 1."""
+        x = self.matrix
+        parts = ["0 : +1" if n == 1 else f"{at} : +{size}" for n, (at, size) in ((x.rows, rows), (x.columns, columns))]
+        kept = parts[1:] if x.rank == 1 and not x.is_turned else parts
+        return f"{self}[{self.batch}{', '.join(kept)}]"
+
+
+@dataclass(frozen=True)
+class EpilogueTerms:
+    """An elementwise expression of ``acc`` and of operands, by the names that they have in it."""
+
+    expression: str
+    operands: Mapping[str, ArrayTerms]
+    edge: str
+
+
+@dataclass(frozen=True)
+class GemmTerms:
+    """What every template is given: texts of a spec, and the sides of a tile.
+
+    ``tm``, ``tn``, ``kt``: how many tiles there are along M, N and K; ``batch``: a factor of their product.
+    ``is_known``: M and N are numbers. ``is_plain``: sums are d's elements as they are.
     """
-    problem, (bm, bn, bk) = w.problem, w.recipe.tile
-    m, n, k = problem.sides
-    counts = {w.fresh("tm"): ceil_text(m, bm * pairs), w.fresh("tn"): ceil_text(n, bn), w.fresh("kt"): ceil_text(k, bk)}
-    tm, tn, group = w.fresh("tm"), w.fresh("tn"), w.recipe.group
-    place: dict[str, str] = {}
-    if problem.is_batched:
-        place[w.fresh("l")] = f"{t} // ({tm} * {tn})"
-        place[w.fresh("u")] = f"{t} % ({tm} * {tn})"
-        t = w.fresh("u")
-    g, i, rows = w.fresh("g"), w.fresh("i"), w.fresh("rows")
-    some = f"min({group}, {tm} - {g}*{group})"
-    place |= {g: f"{t} // ({group} * {tn})", i: f"{t} % ({group} * {tn})"}
-    place[rows] = some if isinstance(m, int) and isinstance(n, int) else f"max({some}, 1)"
-    row = f"{g}*{group} + {i} % {rows}"
-    if t != "bx" and not isinstance(m, int):  # it is below anyway: said so that it is proved of any number of tiles
-        row = f"min({row}, {tm} - 1)"
-    place |= {w.fresh("m"): f"({row})*{pairs} + cbx" if pairs > 1 else row, w.fresh("n"): f"{i} // {rows}"}
-    return counts, place
+
+    bm: int
+    bn: int
+    bk: int
+    tm: str
+    tn: str
+    kt: str
+    batch: str
+    is_batched: bool
+    is_known: bool
+    is_known_m: bool
+    views: Mapping[str, Any]
+    a: ArrayTerms
+    b: ArrayTerms
+    d: ArrayTerms
+    sums: str
+    epilogue: EpilogueTerms | None
+    is_plain: bool
 
 
-def count_tiles(w: Writing) -> str:
-    """How many tiles there are (or pairs of them), in the names of ``number_tiles``."""
-    each = f"{w.fresh('tm')} * {w.fresh('tn')}"
-    return f"({spell_index(w.problem.batch)}) * {each}" if w.problem.is_batched else each
+def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> GemmTerms:
+    """The terms of a problem that is cut into tiles, of which so many CTAs of a cluster take one each along M."""
+    p, (bm, bn, bk) = w.problem, tile
+    m, n, k = p.sides
+    tm, tn, kt = (as_given(ceil_text(x, size)) for x, size in ((m, bm * cluster), (n, bn), (k, bk)))
+    a, b, d = (
+        ArrayTerms(w.name_of(x), x, _edge((x.rows, rows), (x.columns, columns)))
+        for x, rows, columns in ((p.a, bm, bk), (p.b, bk, bn), (p.d, bm, bn))
+    )
+    return GemmTerms(
+        bm, bn, bk, tm, tn, kt,
+        f"({as_given(spell_index(p.batch))}) * " if p.is_batched else "", p.is_batched,
+        isinstance(m, int) and isinstance(n, int), isinstance(m, int), _list_views(w), a, b, d, p.sums,
+        _describe_epilogue(w, d), not p.epilogue and p.d.dtype == p.sums,
+    )  # fmt: skip
 
 
-def count_ctas(w: Writing) -> str:
-    """A CTA for each tile, in numbers and params alone."""
-    counts, _ = number_tiles(w, "bx")
-    each = " * ".join(f"({counts[w.fresh(x)]})" for x in ("tm", "tn"))
-    return f"({spell_index(w.problem.batch)}) * {each}" if w.problem.is_batched else each
-
-
-def finish(
-    w: Writing, scope: str, sums: str, rows: tuple[str, int], columns: tuple[str, int], dst: str
-) -> dict[str, Any]:
-    """The op that turns sums into elements of d: an expression of them, or a cast."""
-    said = {} if scope == "cta" else {"scope": scope}
+def _list_views(w: Writing) -> dict[str, Any]:
+    """The views that turned arrays are seen through."""
     problem = w.problem
-    if not problem.epilogue:
-        return {"cast": {**said, "src": sums, "dst": dst}}
-    own = {"acc": w.fresh("acc"), **w.own_names}
-    expression = re.sub(r"[A-Za-z_]\w*", lambda word: own.get(word[0], word[0]), problem.epilogue)
-    named = {own["acc"]: sums} | {own[name]: w.stretched(m, rows, columns) for name, m in problem.named.items()}
-    m, n, _ = problem.sides
-    sized = any(x.rows != 1 or x.columns != 1 for x in problem.named.values())
-    edge = w.edge((m, w.recipe.tile[0]), (n, w.recipe.tile[1])) if sized else {}
-    return {"elementwise": {**said, "dst": dst, "expr": expression, "with": named, **edge}}
+    found: dict[str, Any] = {}
+    for m in problem.matrices:
+        if m.is_turned and m.rank == 1:
+            found[w.name_of(m)] = {"view": as_given(m.name), "shape": [as_given(spell_index(m.rows)), 1]}
+        elif m.is_turned:
+            found[w.name_of(m)] = {"view": as_given(m.name), "axes": [0, 2, 1] if m.has_batch else [1, 0]}
+    return found
 
 
-def tile_buffer(space: str, dtype: str, shape: Sequence[int], layout: str = "auto", **more: Any) -> dict[str, Any]:
-    return {"scope": space, "dtype": dtype, "shape": list(shape), "layout": layout, **more}
+def _describe_epilogue(w: Writing, d: ArrayTerms) -> EpilogueTerms | None:
+    p = w.problem
+    if not p.epilogue:
+        return None
+    own = {name: as_given(w.own_names.get(name, name)) for name in re.findall(r"[A-Za-z_]\w*", p.epilogue)}
+    own["acc"] = "acc"
+    expression = re.sub(r"[A-Za-z_]\w*", lambda word: own[word[0]], p.epilogue)
+    operands = {as_given(w.own_names[name]): ArrayTerms(w.name_of(m), m) for name, m in p.named.items()}
+    is_sized = any(x.rows != 1 or x.columns != 1 for x in p.named.values())
+    return EpilogueTerms(expression, operands, d.edge if is_sized else "")
 
 
-def count_staged_bytes(recipe: Recipe, p: Problem) -> int:
-    """Of the k-tiles of all stages: the room over which may lie what leaves a tile, once nobody reads them any more."""
-    bm, bn, bk = recipe.tile
-    return recipe.stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
-
-
-def bytes_of(dtype: str) -> int:
-    return DTYPES[dtype].bytes
+def _edge(*extents: tuple[Any, int]) -> str:
+    """What a copy says whose boxes may leave the array."""
+    return "" if all(is_multiple(x, n) for x, n in extents) else "edge: clip, "

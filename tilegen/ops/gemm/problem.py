@@ -99,6 +99,15 @@ class Problem:
         """M, N and K."""
         return self.d.rows, self.d.columns, self.a.columns
 
+    @property
+    def matrices(self) -> tuple[Matrix, ...]:
+        return self.a, self.b, self.d, *self.named.values()
+
+    @property
+    def types(self) -> tuple[str, str, str]:
+        """As which a and b are multiplied, and the sums' type: what an instruction is looked up by."""
+        return self.factors, self.factors if self.a.dtype == self.b.dtype else self.b.dtype, self.sums
+
     def turned(self) -> Problem:
         """The same product of the transposes: rows of d are its columns."""
         named = {name: m.turned() for name, m in self.named.items()}
@@ -202,6 +211,16 @@ def typical_sides(problem: Problem) -> tuple[int, int, int]:
 def typical_batch(problem: Problem) -> int:
     """How many products there are, at typical values of params."""
     return int(evaluate(problem.batch, typical_values(problem)))
+
+
+def count_tiles(problem: Problem, bm: int, bn: int) -> int:
+    """How many tiles of so many rows and columns there are of d, at typical values of params."""
+    m, n, _ = typical_sides(problem)
+    return -(-m // bm) * -(-n // bn) * typical_batch(problem)
+
+
+def bytes_of(dtype: str) -> int:
+    return DTYPES[dtype].bytes
 
 
 def ceil_text(x: Index, size: int) -> str:

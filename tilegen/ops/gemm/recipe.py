@@ -1,19 +1,28 @@
-"""How a gemm is carried out: everything that is chosen, as one value."""
+"""How a gemm is carried out: everything that is chosen, as one value that knows what it takes, does and is as a spec.
+
+Each way to carry a product out is a class of its own, in a module of its own: ``wgmma``, ``ring``, ``tiles``, ``rows``.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-from tilegen.layouts.constructors import MmaAtom, derive_mma, find_atom, tile_mma
-from tilegen.layouts.constructors.mma_tiling import count_atoms
+from tilegen.arch import Arch
+from tilegen.arch.data import typical_device
+from tilegen.cost.tally import BY_THREADS, BY_TMA, Work
+from tilegen.layouts.constructors import MmaAtom
+from tilegen.ops.gemm.parts import Writing, describe_terms
+from tilegen.ops.gemm.problem import WIDEST, Matrix, Problem, bytes_of, typical_batch, typical_sides
+from tilegen.spec.written import write_part
 
-ROWS_THREADS = 256  # that share the sums of a tile of one column
+WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
+AS_ATOMS: tuple[Any, Any, Any] = (None, None, None)  # a permutation: of each dimension what the atoms cover
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(ABC):
     """``tile``: M, N and K of a CTA's tile. ``atom`` multiplies; ``atoms`` of them side by side make the CTA's.
 
     ``permutation``: of each dimension how many elements, or which, the tiling covers (docs/permutation.md), None for
@@ -35,34 +44,54 @@ class Recipe:
     cluster: int = 1
     ctas: int = 0
     panel: int = 0
-    load: str = "tma"
+    load: str = BY_TMA
     is_turned: bool = False
     overlap: str = ""
     k_parts: int = 1
 
     @property
-    def warpgroups(self) -> int:
-        """Those that multiply by wgmma, each the same rows of the tile."""
-        return min(2, max(1, self.tile[0] // 64))
-
-    @property
+    @abstractmethod
     def threads(self) -> int:
-        """Of a CTA; of wgmma with the loading warp and those that fill its warpgroup."""
-        if self.variant == "wgmma":
-            return 128 * (1 + self.warpgroups)
-        if self.variant == "rows":
-            return ROWS_THREADS
-        if self.load == "tma":
-            return 32 + 32 * int(prod(self.atoms))
-        tiling = tile_mma(self.atom, self.atoms, self.permutation, self.tile)
-        return prod(count_atoms(tiling.atoms)) * tiling.atom.threads * self.k_parts
+        """Of a CTA."""
 
-    @property
-    def step(self) -> int:
-        """Elements of K whose fragments are loaded at a time: what an atom multiplies, or a permutation rearranges."""
-        if self.permutation[2] is None:
-            return find_atom(self.atom).shape[2]
-        return derive_mma(tile_mma(self.atom, self.atoms, self.permutation, self.tile)).modes[2].period
+    @abstractmethod
+    def fits(self, p: Problem, arch: Arch) -> bool:
+        """Has a CTA as much memory and as many threads, do atoms fill the tile, and can it be brought?"""
+
+    @abstractmethod
+    def write(self, w: Writing) -> dict[str, Any]:
+        """The launch, the buffers and the statements of the spec that the recipe is."""
+
+    @abstractmethod
+    def find_product(self, p: Problem) -> MmaAtom | None:
+        """The instruction that multiplies, None where there is none."""
+
+    @abstractmethod
+    def count_reads(self) -> int:
+        """Elements of a and b that warps (of wgmma, warpgroups) read in all for one column of a tile's K."""
+
+    def describe_work(self, p: Problem) -> Work:
+        """What a launch does of a problem (turned where the recipe is), in the numbers that closed forms take."""
+        bm, bn, _ = self.tile
+        is_single = self.load == BY_THREADS
+        return Work(
+            self.variant, p.factors, typical_sides(p), typical_batch(p), self.tile, bytes_of(p.a.dtype),
+            bytes_of(p.d.dtype), self.stages, self.ctas, self.cluster, self.threads, self.count_reads(),
+            load=self.load, by_tma=can_store_by_tma(p), aside_bytes=count_aside(p, self.tile), k_parts=self.k_parts,
+            sum_bytes=bytes_of(p.sums),
+            singles=sum(n for x, n in ((p.a, bm), (p.b, bn)) if is_single and x.comes_singly),
+        )  # fmt: skip
+
+    def staged_bytes(self, p: Problem) -> int:
+        """Of the k-tiles of all stages: the room over which may lie what leaves a tile, once nobody reads them."""
+        bm, bn, bk = self.tile
+        return self.stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
+
+    def fill_in(self, w: Writing, template: str, **values: Any) -> dict[str, Any]:
+        """The data of a template of templates/, which is given these values beside those of all recipes."""
+        own = {"stages": self.stages, "group": self.group, "ctas": self.ctas, "overlap": self.overlap}
+        terms = vars(describe_terms(w, self.tile, self.cluster))
+        return write_part(template, terms | own | values, w.names)
 
     def fields(self) -> dict[str, Any]:
         """The fields of the op that pin it."""
@@ -72,39 +101,63 @@ class Recipe:
             said["atoms"] = self.atoms if isinstance(self.atoms, str) else list(self.atoms)
         if any(p is not None for p in self.permutation):
             said["permutation"] = list(self.permutation)
-        said |= {"load": self.load, "stages": self.stages, "order": self.group} if self.variant != "rows" else {}
-        said |= {"cluster": self.cluster, "panel": self.panel} if self.variant == "wgmma" else {}
+        said |= self._own_fields()
         said |= {"ctas": self.ctas} if self.ctas else {}
         said |= {"k_parts": self.k_parts} if self.k_parts > 1 else {}
         said |= {"overlap": self.overlap} if self.overlap else {}
         return said | ({"turned": True} if self.is_turned else {})
+
+    def _own_fields(self) -> dict[str, Any]:
+        return {"load": self.load, "stages": self.stages, "order": self.group}
+
+    def spell_tiling(self, atom: MmaAtom) -> str:
+        """Which elements of a CTA's tile each thread has, as ``tiled_mma`` says it."""
+        atoms, permutation = self._place_atoms(atom)
+        return f"tiled_mma({atom.name!r}, {atoms!r}, {permutation!r}, 'C', {self.tile!r})"
+
+    def _place_atoms(self, atom: MmaAtom) -> tuple[Any, tuple[Any, Any, Any]]:
+        return self.atoms, self.permutation
 
     def __str__(self) -> str:
         size = " x ".join(map(str, self.tile))
         more = ", pairs of CTAs share b" if self.cluster > 1 else ""
         more += f", {self.k_parts} warps share K" if self.k_parts > 1 else ""
         more += ", of the transposes" if self.is_turned else ""
-        return (
-            f"{self.variant} {size}"
-            + ("" if self.variant == "rows" else f", {self.stages} stages by {self.load}")
-            + more
-        )
+        return f"{self.variant} {size}{self._say_stages()}{more}"
+
+    def _say_stages(self) -> str:
+        return f", {self.stages} stages by {self.load}"
 
 
-def spell_tiling(recipe: Recipe, atom: MmaAtom) -> str:
-    """Which elements of a CTA's tile each thread has, as ``tiled_mma`` says it.
+def share_tiles(count: int, p: Problem, arch: Arch) -> int:
+    """CTAs that go from tile to tile, equally often where the sizes are known."""
+    multiprocessors = typical_device(arch.name).sm_count
+    return -(-count // -(-count // multiprocessors)) if isinstance(p.sides[0], int) else multiprocessors
 
-    Where k-tiles come by TMA each warp, or warpgroup, has a part of its own without gaps: as many atoms side by side as
-    that part has are its R.
+
+def place_without_gaps(tile: tuple[int, int, int], atoms: Any, atom: MmaAtom) -> tuple[Any, tuple[Any, Any, Any]]:
+    """The atoms and the permutation of a tile of which each warp, or warpgroup, has a part of its own without gaps: as
+    many atoms side by side as that part has are its R.
 
     >>> from tilegen.layouts.constructors import find_atom
-    >>> ring = Recipe("mma_sync", (128, 64, 32), "mma.m16n8k16", (2, 1, 1), (None, None, None), 4)
-    >>> spell_tiling(ring, find_atom(ring.atom))
-    "tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 1, 1), ('R=4', 'R=8', None), 'C', (128, 64, 32))"
+    >>> place_without_gaps((128, 64, 32), (2, 1, 1), find_atom("mma.m16n8k16"))
+    ((2, 1, 1), ('R=4', 'R=8', None))
     """
-    atoms, permutation = recipe.atoms, tuple[Any, ...](recipe.permutation)
-    if recipe.load == "tma":
-        atoms = (recipe.warpgroups, 1, 1) if recipe.variant == "wgmma" else recipe.atoms
-        runs = (recipe.tile[d] // (atoms[d] * atom.shape[d]) for d in range(2))
-        permutation = (*(f"R={run}" if run > 1 else None for run in runs), None)
-    return f"tiled_mma({atom.name!r}, {atoms!r}, {permutation!r}, 'C', {recipe.tile!r})"
+    rows, columns = (tile[d] // (atoms[d] * atom.shape[d]) for d in range(2))
+    return atoms, (f"R={rows}" if rows > 1 else None, f"R={columns}" if columns > 1 else None, None)
+
+
+def can_store_by_tma(p: Problem) -> bool:
+    """TMA writes rows that begin and end at multiples of 16 bytes, of an array that the kernel does not read."""
+    return p.d.runs_along_rows and p.d.whole_bytes == WIDEST and not p.is_read_again
+
+
+def count_aside(p: Problem, tile: tuple[int, int, int], parts: tuple[int, int] = (1, 1)) -> int:
+    """Bytes that a tile's epilogue reads of other arrays: each of so many parts along M and N needs its rows and its
+    columns once."""
+    (bm, bn, _), (rows, columns) = tile, parts
+
+    def count(x: Matrix) -> int:
+        return (rows if x.rows == 1 else bm) * (columns if x.columns == 1 else bn)
+
+    return sum(count(x) * bytes_of(x.dtype) for x in p.named.values())

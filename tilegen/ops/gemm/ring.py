@@ -2,147 +2,88 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
-from tilegen.layouts.constructors import find_atom
-from tilegen.ops.gemm.parts import Statements, Writing, count_tiles, finish, number_tiles, tile_buffer
+from tilegen.arch import Arch
+from tilegen.cost.tally import Work
+from tilegen.layouts.constructors import MmaAtom, find_atom, find_tma_problems
+from tilegen.ops.gemm.parts import Writing
+from tilegen.ops.gemm.pins import read_atoms
+from tilegen.ops.gemm.problem import WIDEST, Problem, bytes_of, count_tiles
+from tilegen.ops.gemm.recipe import AS_ATOMS, Recipe, count_aside, place_without_gaps, share_tiles
 
-PANEL_ROWS = 16  # of a warp's sums that leave at once
+_PANEL_ROWS = 16  # of a warp's sums that leave at once
+_MOST_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
 
-def write_ring(w: Writing) -> dict[str, Any]:
-    """The launch, buffers and statements: fragments of a step come before the products of the one before it."""
-    r, p = w.recipe, w.problem
-    (bm, bn, bk), stages = r.tile, r.stages
-    sa, sb, out, a, b, sums, h = (w.fresh(x) for x in ("sa", "sb", "out", "a", "b", "sums", "h"))
-    t, k, kt, first, s, q, m, n = (w.fresh(x) for x in ("t", "k", "kt", "first", "s", "q", "m", "n"))
-    wm, wn, load, math = (w.fresh(x) for x in ("wm", "wn", "load", "math"))
-    full, free = (w.fresh(x) for x in ("full", "free"))
-    depth = find_atom(r.atom).shape[2]
-    steps, (rows, columns) = bk // depth, (bm // r.atoms[0], bn // r.atoms[1])
-    counts, tile = number_tiles(w, t)
-    tile = {first: f"{t} // bx_count * {kt}"} | tile
-    walk = {t: ["bx", count_tiles(w), "bx_count"]}
+@dataclass(frozen=True)
+class RingRecipe(Recipe):
+    """K-tiles come by TMA, to warps that multiply each a part of the tile."""
 
-    def slot(count: str) -> str:
-        return f"({first} + {count}) % {stages}"
+    @property
+    def warps(self) -> int:
+        """That multiply."""
+        return int(prod(self.atoms))
 
-    def box(x: Any, at: tuple[str, int], to: tuple[str, int], dst: str) -> dict[str, Any]:
-        said = {
-            "src": w.region(x, at, to),
-            "dst": f"{dst}[{slot(k)}]",
-            "variant": "tma",
-            "barrier": f"{full}[{slot(k)}]",
-        }
-        return {"copy": {**said, **w.edge((x.rows, at[1]), (x.columns, to[1]))}}
+    @property
+    def threads(self) -> int:
+        """Of a CTA, with the loading warp."""
+        return 32 + 32 * self.warps
 
-    def bring(count: str, at: str, to: str) -> Statements:
-        """Fragments of a step of a k-tile."""
-        here = slot(count)
-        return [
-            {"copy": {"scope": "warp", "src": f"{sa}[{here}, {wm} : +{rows}, {at} : +{depth}]", "dst": f"{a}[{to}]"}},
-            {
-                "copy": {
-                    "scope": "warp",
-                    "src": f"{sb}[{here}, {at} : +{depth}, {wn} : +{columns}]",
-                    "dst": f"{b}[{to}]",
-                }
-            },
-        ]
+    def fits(self, p: Problem, arch: Arch) -> bool:
+        (bm, bn, bk), size = self.tile, bytes_of(p.a.dtype)
+        atom = find_atom(self.atom).shape
+        parts = zip(self.tile, atom, (*self.atoms, 1), strict=False)
+        is_whole = bm % (16 * self.atoms[0]) == 0 and all(n % (a * count) == 0 for n, a, count in parts)
+        is_whole &= bk % (2 * atom[2]) == 0  # two fragments in turn: the next k-tile begins with the first
+        if not p.a.runs_along_rows or p.b.runs_along_rows:  # a box has a row for each k
+            is_whole &= not find_tma_problems(p.a.dtype, (bk, WIDEST // size))
+        staged = self.stages * bk * (bm + bn) * size
+        out = self.warps * _PANEL_ROWS * (bn // self.atoms[1]) * bytes_of(p.d.dtype)
+        return is_whole and staged + out + 1024 <= arch.max_shared_bytes_per_cta
 
-    def multiply(which: str) -> dict[str, Any]:
-        return {"mma": {"scope": "warp", "a": f"{a}[{which}]", "b": f"{b}[{which}]", "c": sums, "atom": r.atom}}
+    def find_product(self, p: Problem) -> MmaAtom | None:
+        return find_atom(self.atom, *p.types)
 
-    fetch: Statements = [
-        {"wait": {"barrier": f"{free}[{slot(k)}]"}},
-        box(p.a, (f"{m}*{bm}", bm), (f"{k}*{bk}", bk), sa),
-        box(p.b, (f"{k}*{bk}", bk), (f"{n}*{bn}", bn), sb),
-    ]
-    come: Statements = [{"wait": {"barrier": f"{full}[{slot(k)}]"}}, *bring(k, "0", "0")]
-    before = f"{k} - 1"
-    inner: Statements = (
-        [
-            {
-                "for": {s: steps - 1},
-                "unroll": True,
-                "do": [
-                    *bring(before, f"({s} + 1)*{depth}", f"({s} + 1) % 2"),
-                    multiply(f"{s} % 2"),
-                ],
-            }
-        ]
-        if steps > 1
-        else []
-    )
-    done: Statements = [{"sync": "warp"}, {"arrive": {"scope": "warp", "barrier": f"{free}[{slot(before)}]"}}]
-    last = multiply(f"{(steps - 1) % 2}")
-    at = (f"{m}*{bm} + {wm} + {q}*{PANEL_ROWS}", PANEL_ROWS)
-    to = (f"{n}*{bn} + {wn}", columns)
-    part = f"{sums}[{q}*{PANEL_ROWS} : +{PANEL_ROWS}]"
-    edge = w.edge((p.sides[0], bm), (p.sides[1], bn))
-    leave: Statements = [
-        {
-            "for": {q: rows // PANEL_ROWS},
-            "unroll": True,
-            "do": [
-                finish(w, "warp", part, at, to, h),
-                {"copy": {"scope": "warp", "src": h, "dst": f"{out}[warpid]"}},
-                {"sync": "warp"},
-                {"copy": {"scope": "warp", "src": f"{out}[warpid]", "dst": w.region(p.d, at, to), **edge}},
-                {"sync": "warp"},
-            ],
-        }
-    ]
-    ops: Statements = [
-        {"let": counts},
-        {
-            "role": load,
-            "do": [
-                {
-                    "for": walk,
-                    "do": [
-                        {"let": tile},
-                        {"for": {k: 1}, "do": fetch},
-                        {"for": {k: [1, kt]}, "do": fetch},
-                    ],
-                }
-            ],
-        },
-        {
-            "role": math,
-            "do": [
-                {"let": {wm: f"warpid % {r.atoms[0]} * {rows}", wn: f"warpid // {r.atoms[0]} * {columns}"}},
-                {
-                    "for": walk,
-                    "do": [
-                        {"let": tile},
-                        {"fill": {"scope": "warp", "dst": sums, "value": 0}},
-                        {"for": {k: 1}, "do": come},
-                        {"for": {k: [1, kt]}, "do": [*inner, *done, *come, last]},
-                        {"for": {k: [kt, f"{kt} + 1"]}, "do": [*inner, *done, last]},
-                        *leave,
-                    ],
-                },
-            ],
-        },
-    ]
-    warps = r.atoms[0] * r.atoms[1]
-    budget: tuple[dict[str, int], dict[str, int]] = ({}, {})
-    if w.has_budgets and warps % 4 == 0:  # whole warpgroups
-        budget = {"registers": 24}, {"registers": 240}
-    return {
-        "grid": {"bx": r.ctas},
-        "buffers": {
-            **w.views(),
-            sa: tile_buffer("shared", p.a.dtype, (stages, bm, bk)),
-            sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn)),
-            out: tile_buffer("shared", p.d.dtype, (warps, PANEL_ROWS, columns)),
-            a: tile_buffer("register", p.a.dtype, (2, rows, depth)),
-            b: tile_buffer("register", p.b.dtype, (2, depth, columns)),
-            sums: tile_buffer("register", p.sums, (rows, columns)),
-            h: tile_buffer("register", p.d.dtype, (PANEL_ROWS, columns)),
-        },
-        "roles": {load: {"threads": 32} | budget[0], math: {"threads": 32 * warps} | budget[1]},
-        "barriers": {full: {"slots": stages}, free: {"slots": stages, "open": True}},
-        "ops": ops,
-    }
+    def count_reads(self) -> int:
+        bm, bn, _ = self.tile
+        return int(bm * self.atoms[1] + bn * self.atoms[0])
+
+    def describe_work(self, p: Problem) -> Work:
+        parts = self.tile[0] // _PANEL_ROWS, self.atoms[1]
+        return replace(super().describe_work(p), arrivers=self.warps, aside_bytes=count_aside(p, self.tile, parts))
+
+    def write(self, w: Writing) -> dict[str, Any]:
+        along_m, along_n = self.atoms[:2]
+        return self.fill_in(
+            w, "gemm/ring.yaml", atom=self.atom, depth=find_atom(self.atom).shape[2], rows=self.tile[0] // along_m,
+            columns=self.tile[1] // along_n, warps_m=along_m, warps=self.warps, panel_rows=_PANEL_ROWS,
+            has_budgets=w.has_budgets and self.warps % 4 == 0,  # whole warpgroups
+        )  # fmt: skip
+
+    def _place_atoms(self, atom: MmaAtom) -> tuple[Any, tuple[Any, Any, Any]]:
+        return place_without_gaps(self.tile, self.atoms, atom)
+
+
+def list_rings(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Recipe]:
+    """Where TMA brings both arrays: tiles of which each warp has so much that its sums fit into registers."""
+    if "tma" not in arch.features or not all(x.is_dense and x.unit_bytes == WIDEST for x in (p.a, p.b)):
+        return
+    bk = 128 // bytes_of(p.a.dtype)
+    tiles = [(256, 128), (128, 128), (128, 64), (64, 64)]
+    tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
+    given = read_atoms(fields.atoms)
+    if given and (isinstance(given, str) or given[2:] not in ((), (1,))):
+        return  # warps lie side by side, as numbers say
+    for bm, bn in tiles:
+        side = 32 if p.sums == "float64" else 64  # of a warp's tile
+        warps = (max(1, bm // side), max(1, bn // side), 1)
+        if prod(warps) > _MOST_WARPS:
+            continue
+        tile = bm, bn, fields.tile[2] if fields.tile else bk
+        ctas = fields.ctas or share_tiles(count_tiles(p, bm, bn), p, arch)
+        for stages in (fields.stages,) if fields.stages else (4, 3):
+            yield RingRecipe("mma_sync", tile, atom, given or warps, AS_ATOMS, stages, fields.order or 8, ctas=ctas)

@@ -2,135 +2,119 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
+from tilegen.arch import Arch
 from tilegen.arithmetic import TFLOAT32
-from tilegen.ops.gemm.parts import Statements, Writing, bytes_of, count_tiles, finish, number_tiles, tile_buffer
-from tilegen.ops.gemm.problem import WIDEST
+from tilegen.cost.tally import Work
+from tilegen.errors import LayoutError
+from tilegen.layouts.constructors import MmaAtom, find_atom
+from tilegen.ops.gemm.parts import Writing
+from tilegen.ops.gemm.problem import WIDEST, Problem, bytes_of, typical_batch, typical_sides
+from tilegen.ops.gemm.recipe import AS_ATOMS, Recipe, can_store_by_tma, count_aside, place_without_gaps, share_tiles
 
 
-def write_wgmma(w: Writing) -> dict[str, Any]:
-    """The launch, buffers and statements, as a person would write them."""
-    r, p = w.recipe, w.problem
-    (bm, bn, bk), stages, pairs = r.tile, r.stages, r.cluster
-    sa, sb, out, sums, h = (w.fresh(x) for x in ("sa", "sb", "out", "sums", "h"))
-    t, k, kt, first, q = (w.fresh(x) for x in ("t", "k", "kt", "first", "q"))
-    m, n = w.fresh("m"), w.fresh("n")
-    groups = r.warpgroups
-    rows = bm // groups
-    counts, tile = number_tiles(w, t, pairs)
-    by, own = ("bx_count", "bx") if pairs == 1 else ("(bx_count // 2)", "bx // 2")
-    tile = {first: f"{t} // {by} * {kt}"} | tile
-    walk = {t: [own, count_tiles(w), by]}
-    slot = f"({first} + {k}) % {stages}"
-    load, math = (w.fresh(x) for x in ("load", "math"))
-    full, free = (w.fresh(x) for x in ("full", "free"))
-    sides = p.sides
+@dataclass(frozen=True)
+class WgmmaRecipe(Recipe):
+    """Warpgroups multiply what TMA brings, each the same rows of the tile."""
 
-    def box(array: Any, rows: tuple[str, int], columns: tuple[str, int], dst: str, **more: Any) -> dict[str, Any]:
-        edge = w.edge((array.rows, rows[1]), (array.columns, columns[1]))
-        said = {"src": w.region(array, rows, columns), "dst": f"{dst}[{slot}]", "variant": "tma", **w.rounding()}
-        return {"copy": {**said, "barrier": f"{full}[{slot}]", **more, **edge}}
+    @property
+    def warpgroups(self) -> int:
+        """That multiply."""
+        return min(2, max(1, self.tile[0] // 64))
 
-    shared = {"multicast": "cbx"} if pairs > 1 else {}
-    loads: Statements = [
-        {"wait": {"barrier": f"{free}[{slot}]"}},
-        box(p.a, (f"{m}*{bm}", bm), (f"{k}*{bk}", bk), sa),
-        box(p.b, (f"{k}*{bk}", bk), (f"{n}*{bn}", bn), sb, **shared),
-    ]
-    to = {"to": "cbx"} if pairs > 1 else {}
+    @property
+    def threads(self) -> int:
+        """Of a CTA, with the loading warp and those that fill its warpgroup."""
+        return 128 * (1 + self.warpgroups)
 
-    def freed(which: str, **more: Any) -> dict[str, Any]:
-        barrier = f"{free}[({first} + {which} - 1) % {stages}]"
-        return {"arrive": {"scope": "warpgroup", "barrier": barrier, **to, **more}}
+    def fits(self, p: Problem, arch: Arch) -> bool:
+        (bm, bn, bk), size = self.tile, bytes_of(p.a.dtype)
+        is_whole = bm in (64, 128, 256) and bk * size % 32 == 0 and find_wgmma(p, bn) is not None
+        taken = self.staged_bytes(p) + bm * self.panel * bytes_of(p.d.dtype) + 16 * self.stages
+        return is_whole and taken + 1024 <= arch.max_shared_bytes_per_cta
 
-    tile_a = f"{sa}[{slot}, wgid*{rows} : +{rows}]" if groups > 1 else f"{sa}[{slot}]"
-    tf32 = {"atom": f"wgmma.m64n{bn}k8.f32.tf32.tf32"} if p.factors == TFLOAT32 else {}
-    product = {"scope": "warpgroup", "a": tile_a, "b": f"{sb}[{slot}]", "c": sums, **tf32}
-    products: Statements = [
-        {"wait": {"barrier": f"{full}[{slot}]"}},
-        {"mma": {**product, "accumulate": f"{k} > 0", "async": True}},
-        {"commit": "mma"},
-        {"wait": {"mma": 1}},
-        freed(k, when=f"{k} > 0"),
-    ]
-    panels = bn // r.panel
-    at = (f"{m}*{bm} + wgid*{rows}" if groups > 1 else f"{m}*{bm}", rows)
-    columns = (f"{n}*{bn} + {q}*{r.panel}" if panels > 1 else f"{n}*{bn}", r.panel)
-    part = f"{sums}[:, {q}*{r.panel} : +{r.panel}]" if panels > 1 else sums
-    mine = f"{out}[wgid]" if groups > 1 else f"{out}[0]"
-    by_tma = can_store_by_tma(w)
-    store: dict[str, Any] = {"scope": "warpgroup", "src": mine, "dst": w.region(p.d, at, columns)}
-    store |= w.edge((sides[0], bm), (sides[1], bn)) | ({"variant": "tma"} if by_tma else {})
-    leave: Statements = [
-        *([{"wait": {"tma": 0}}] if by_tma else []),
-        {"sync": "warpgroup"},
-        finish(w, "warpgroup", part, at, columns, h),
-        {"copy": {"scope": "warpgroup", "src": h, "dst": mine}},
-        *([{"sync": "async"}] if by_tma else []),
-        {"sync": "warpgroup"},
-        {"copy": store},
-    ]
-    if panels > 1:
-        leave = [{"for": {q: panels}, "unroll": True, "do": leave}]
-    overlap = r.overlap == "previous"
-    ops: Statements = [
-        {"let": counts},
-        {
-            "role": load,
-            "do": [
-                *([{"wait": "previous"}] if overlap else []),
-                {"for": walk, "do": [{"let": tile}, {"for": {k: kt}, "do": loads}]},
-            ],
-        },
-        {
-            "role": math,
-            "do": [
-                *([{"wait": "previous"}] if overlap and p.named else []),
-                {
-                    "for": walk,
-                    "do": [
-                        {"let": tile},
-                        {"for": {k: kt}, "do": products},
-                        {"wait": {"mma": 0}},
-                        freed(kt),
-                        *leave,
-                    ],
-                },
-                *([{"wait": {"tma": 0}}] if by_tma else []),
-            ],
-        },
-    ]
-    ops += [{"sync": "cluster"}] if pairs > 1 else []
-    budget = (40, 232) if groups > 1 else (24, 240)
-    head: dict[str, Any] = {"cluster": {"cbx": pairs}} if pairs > 1 else {}
-    head |= {"grid": {"bx": r.ctas}} | ({"overlap": "previous"} if overlap else {})
-    return head | {
-        "buffers": {
-            **w.views(),
-            sa: tile_buffer("shared", p.a.dtype, (stages, bm, bk)),
-            sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn)),
-            out: tile_buffer("shared", p.d.dtype, (groups, rows, r.panel)),
-            sums: tile_buffer("register", p.sums, (rows, bn)),
-            h: tile_buffer("register", p.d.dtype, (rows, r.panel)),
-        },
-        "roles": {
-            load: {"threads": 32, "registers": budget[0]},
-            math: {"threads": 128 * groups, "registers": budget[1]},
-        },
-        "barriers": {full: {"slots": stages}, free: {"slots": stages, "open": True}},
-        "ops": ops,
-    }
+    def find_product(self, p: Problem) -> MmaAtom | None:
+        return find_wgmma(p, self.tile[1])
+
+    def count_reads(self) -> int:
+        bm, bn, _ = self.tile
+        return bm + bn * self.warpgroups
+
+    def describe_work(self, p: Problem) -> Work:
+        panels = self.tile[1] // self.panel
+        aside = count_aside(p, self.tile, (self.warpgroups, panels))
+        return replace(super().describe_work(p), arrivers=self.warpgroups, panels=panels, aside_bytes=aside)
+
+    def write(self, w: Writing) -> dict[str, Any]:
+        groups, is_tf32 = self.warpgroups, w.problem.factors == TFLOAT32
+        return self.fill_in(
+            w, "gemm/wgmma.yaml", pairs=self.cluster, groups=groups, rows=self.tile[0] // groups, panel=self.panel,
+            by_tma=can_store_by_tma(w.problem), rounding=w.rounding(),
+            atom=f"atom: wgmma.m64n{self.tile[1]}k8.f32.tf32.tf32, " if is_tf32 else "",
+        )  # fmt: skip
+
+    def _own_fields(self) -> dict[str, Any]:
+        return super()._own_fields() | {"cluster": self.cluster, "panel": self.panel}
+
+    def _place_atoms(self, atom: MmaAtom) -> tuple[Any, tuple[Any, Any, Any]]:
+        return place_without_gaps(self.tile, (self.warpgroups, 1, 1), atom)
 
 
-def can_store_by_tma(w: Writing) -> bool:
-    """TMA writes rows that begin and end at multiples of 16 bytes, of an array that the kernel does not read."""
-    d = w.problem.d
-    return d.runs_along_rows and d.whole_bytes == WIDEST and not w.problem.is_read_again
+def refuse_wgmma(p: Problem, arch: Arch) -> str:
+    if "wgmma" not in arch.features:
+        return f"{arch.name} has no wgmma, which sm_90a has"
+    if p.factors in ("float64", "float32"):
+        hint = ": 'math: tf32'" if p.factors == "float32" else ""
+        return f"wgmma does not multiply {p.factors}{hint}"
+    for m in (p.a, p.b):
+        if not m.is_dense or m.unit_bytes < WIDEST:
+            return f"the rows of {m.name} are aligned to {m.unit_bytes} bytes, TMA needs {WIDEST}"
+    if bytes_of(p.a.dtype) != 2 and not (p.a.runs_along_rows and not p.b.runs_along_rows):
+        return f"wgmma reads {p.a.dtype} along K alone: a row by row, b column by column"
+    return ""
 
 
-def shared_bytes(w: Writing) -> int:
-    """What the stages and the panel take."""
-    (bm, bn, bk), p = w.recipe.tile, w.problem
-    stage = bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
-    return w.recipe.stages * stage + bm * w.recipe.panel * bytes_of(p.d.dtype) + 16 * w.recipe.stages
+def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
+    """Tiles of whose sums two warpgroups hold all, in panels, by one CTA or in pairs."""
+    bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
+    rows = typical_sides(p)[0]
+    tiles = [(m, n) for n in (256, 192, 128, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
+    tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
+    for bm, bn in tiles:
+        if fields.atom != "auto" and find_atom(fields.atom) != find_wgmma(p, bn):
+            continue
+        panels = (x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel))
+        for panel in dict.fromkeys(panels):
+            for cluster in (1, 2):
+                if cluster == 2 and (rows <= bm or fields.cluster == 1):
+                    continue
+                base = WgmmaRecipe(
+                    "wgmma", (bm, bn, bk), fields.atom, "", AS_ATOMS, 1, cluster=cluster, panel=panel
+                )  # fmt: skip
+                stages = fields.stages or _most_stages(base, p, arch)
+                if stages >= 2:
+                    yield _share(replace(base, stages=stages), p, arch, fields)
+
+
+def _share(recipe: WgmmaRecipe, p: Problem, arch: Arch, fields: Any) -> WgmmaRecipe:
+    """The recipe with CTAs that share the tiles, and how many rows of tiles they take together."""
+    (bm, bn, _), cluster, (m, n, _) = recipe.tile, recipe.cluster, typical_sides(p)
+    tiles_m, tiles_n = -(-m // (bm * cluster)), -(-n // bn)
+    group = fields.order or max(1, min(16 // cluster, tiles_m))
+    ctas = fields.ctas or share_tiles(tiles_m * tiles_n * typical_batch(p) * cluster, p, arch)
+    return replace(recipe, group=group, ctas=-(-ctas // cluster) * cluster)
+
+
+def find_wgmma(p: Problem, n: int) -> MmaAtom | None:
+    """The instruction that multiplies 64 rows by ``n`` columns, None where there is none."""
+    try:
+        return find_atom(f"wgmma.m64n{n}k{32 // bytes_of(p.a.dtype)}", *p.types)
+    except LayoutError:
+        return None
+
+
+def _most_stages(base: WgmmaRecipe, p: Problem, arch: Arch) -> int:
+    return next((n for n in range(8, 1, -1) if replace(base, stages=n).fits(p, arch)), 0)
