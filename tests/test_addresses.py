@@ -46,10 +46,10 @@ BY_HAND = {
         ("copy_tT_Out", "tT"): ["r * 64 + ((i * 32 + laneid) ^ (r * 8))"],
         ("copy_tT_Out", "Out"): ["(i * 32 + laneid) * 8"],
     },
-    "rows_any_size": {  # element i * 128 + tx of the eight rows of batch j_ of a 16x256 tile
-        ("copy_X_t", "X"): ["(j_ * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx"],
-        ("copy_X_t", "t"): ["j_ * 2048 + i * 128 + tx"],
-        ("copy_t_Y", "Y"): ["(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx"],
+    "rows_any_size": {  # element i * 128 + tx of the eight rows of batch j2 of a 16x256 tile
+        ("copy_X_t", "X"): ["(j2 * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx"],
+        ("copy_X_t", "t"): ["j2 * 2048 + i * 128 + tx"],
+        ("copy_t_Y", "Y"): ["(j2 * 8 + (i >> 1)) * N + (i & 1) * 128 + tx"],
         ("rows_any_size", "X"): ["(size_t)(bx * 16) * ldx + j * 256"],
         ("rows_any_size", "Y"): ["(size_t)(bx * 16) * N + j * 256"],
     },

@@ -7,9 +7,10 @@ import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
+if TYPE_CHECKING:
+    import jinja2
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -24,6 +25,8 @@ def templates(comment: str) -> jinja2.Environment:
     >>> templates("#").from_string("#% for n in sizes\\n- {{ n }}\\n#% endfor\\n").render(sizes=[3, 4])
     '- 3\\n- 4\\n'
     """
+    import jinja2  # only what writes something loads it
+
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES), undefined=jinja2.StrictUndefined,
         line_statement_prefix=f"{comment}%", line_comment_prefix=f"{comment}#", block_start_string="<%",
@@ -45,6 +48,8 @@ def fill_in(text: str, **values: Any) -> str:
     >>> fill_in("{{ a }} of {{ b }}", a=1, b=2)
     '1 of 2'
     """
+    import jinja2
+
     template = jinja2.Template(text, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     return str(template.render(**values))
 
@@ -58,6 +63,8 @@ def _compiled_templates() -> jinja2.BytecodeCache | None:
         folder.mkdir(exist_ok=True)
     if not os.access(folder, os.W_OK):
         return None
+    import jinja2
+
     return jinja2.FileSystemBytecodeCache(str(folder))
 
 

@@ -33,9 +33,18 @@ from tilegen.index import (
     mul,
     select,
     sub,
+    substitute,
     variables,
 )
-from tilegen.index.bounds import _drop_divisors, _drop_low_bits, _follows_from_two, _take_out, is_below
+from tilegen.index.bounds import (
+    _drop_divisors,
+    _drop_low_bits,
+    _follows_from_two,
+    _sides,
+    _take_out,
+    is_below,
+    narrow,
+)
 from tilegen.plan import (
     FILL,
     Block,
@@ -316,7 +325,8 @@ def test_what_is_proved_of_products_holds(p: Index, r: Index, q: int, s: Index, 
     condition = every(*guards)
     holds = np.broadcast_to(evaluate(condition, GRID), GRID["a"].shape)
     truth = np.broadcast_to(evaluate(x, GRID) < evaluate(n, GRID), holds.shape)[holds].all()
-    for low, high in _take_out(x, n):
+    known = narrow(guards)
+    for low, high in _take_out(substitute(x, known), substitute(n, known), _sides(tuple(guards), known)):
         simpler = np.broadcast_to(evaluate(low, GRID) < evaluate(high, GRID), holds.shape)[holds].all()
         assert truth or not simpler
 

@@ -337,14 +337,14 @@ def test_no_line_is_too_long(path: Path) -> None:
 
 @pytest.mark.sweep(6)
 @every_spec
-def test_the_head_has_one_line_for_each_choice_and_no_candidates(path: Path) -> None:
+def test_the_head_names_each_op_and_its_variant_or_counts_it(path: Path) -> None:
     built = build_spec(path)
     head = head_of(built.source)
-    questions = [c.question for o in built.plan.operations for c in o.choices]
-    lines = [line for line in head if re.match(r"//    \w+:", line)]
-    assert [line.split()[1].rstrip(":") for line in lines if "variant:" not in line] == questions
-    assert len([line for line in lines if "variant:" in line]) == len(built.plan.operations)
-    assert not [line for line in head if line.startswith("//      ")], "a choice is folded"
+    named = [line for line in head if re.match(r"// \d+\. ", line)]
+    more = [int(found[1]) for line in head if (found := re.match(r"// \((\d+) more ops?\)", line))]
+    assert len(named) + sum(more) == len(built.plan.operations)
+    for line, operation in zip(named, built.plan.operations, strict=False):
+        assert line.endswith(f"variant {operation.variant}"), line
 
 
 def test_long_names_are_folded() -> None:

@@ -111,7 +111,7 @@ def rows(pairs: tuple[tuple[int, ...], ...]) -> list[list[int]]:
 
 
 def strip(source: str) -> str:
-    return re.sub(r"  // .*", "", source)
+    return re.sub(r" *// .*\n", "\n", source).replace("\n\n", "\n")
 
 
 @pytest.mark.parametrize("begin", range(13))

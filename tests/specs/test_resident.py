@@ -120,8 +120,9 @@ def test_layouts_are_chosen_for_a_cta_with_tiles(rows: int, cta: int) -> None:
 
 
 def test_loops_without_a_trip_are_searched() -> None:
+    """The middle of the 128 CTAs would begin behind the array's end: the last one that does not stands for all."""
     spec = load(STAGED.replace("[bx, tiles, bx_count]", "[bx, M // 4096, bx_count]"))
-    assert launch_of(spec).interior == (64, 0, 0) and plan_spec(spec).choices
+    assert launch_of(spec).interior == (45, 0, 0) and plan_spec(spec).choices
 
 
 def test_no_proof_runs_fewer_ctas_than_are_launched() -> None:

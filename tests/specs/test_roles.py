@@ -178,7 +178,7 @@ def test_roles_of_whole_warpgroups_begin_at_one() -> None:
     parts = [(r.name, r.first, r.threads, r.registers) for r in parts_of_cta(spec)]
     assert parts == [
         ("load", 0, 32, 40), ("idle", 32, 96, 40), ("math", 128, 256, 184), ("store", 384, 32, 24),
-        ("idle_", 416, 96, 24),
+        ("idle2", 416, 96, 24),
     ]  # fmt: skip
     text = render(plan_spec(spec))
     assert "__launch_bounds__(512, 1)" in text  # ptxas knows how many registers there are to give

@@ -36,7 +36,7 @@ from tilegen.index.comparisons import (
     rule_of,
     small_remainders,
 )
-from tilegen.rows import Ints, distinct_rows
+from tilegen.index.rows import Ints, distinct_rows
 
 Points = dict[str, Ints]  # of each variable its value in every point
 

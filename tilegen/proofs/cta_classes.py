@@ -24,6 +24,7 @@ from tilegen.index import (
     variables,
 )
 from tilegen.index.recurrences import Recurrence, Trips, join_recurrences, pick_values, recurrence
+from tilegen.index.rows import Ints, distinct_rows
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan, begin, walk
@@ -36,7 +37,6 @@ from tilegen.proofs.relative_places import stays_within
 from tilegen.proofs.self_overlap import find_self_overlap
 from tilegen.proofs.shown_overlaps import ShownOverlap, find_shown_overlaps
 from tilegen.proofs.table import Case, Filled, Namer, Table, number_rows, spread
-from tilegen.rows import Ints, distinct_rows
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of

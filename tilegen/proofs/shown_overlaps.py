@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from tilegen.index.recurrences import Recurrence
+from tilegen.index.rows import Ints
 from tilegen.proofs.columns import Observations
 from tilegen.proofs.observed import NEVER
 from tilegen.proofs.read_overlap import APART
 from tilegen.proofs.table import Namer, Table, number_rows
-from tilegen.rows import Ints
 
 # The numbers of a window of trips, of an observation and of a pair of boxes in it, and how these lie.
 ShownOverlap = tuple[int, int, int, int]

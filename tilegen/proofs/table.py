@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Index, bound, evaluate, substitute, variables
+from tilegen.index.rows import Ints, distinct_rows
 from tilegen.kept import keep
 from tilegen.plan import plain_name
 from tilegen.proofs.columns import Column, names_in, uneven_loops
 from tilegen.proofs.observed import NEVER, Loops
 from tilegen.proofs.relative_places import stays_within
-from tilegen.rows import Ints, distinct_rows
 from tilegen.scopes import CTA_AXES
 
 Case = Mapping[str, int]
