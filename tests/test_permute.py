@@ -18,7 +18,7 @@ from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import TYPED
 from tilegen.errors import ProofError, SpecError
-from tilegen.index import variables
+from tilegen.index import evaluate, variables
 from tilegen.ops import ALL_OPS
 from tilegen.ops.op import WholeHere
 from tilegen.ops.permute.choose import choose_tiles, list_estimates, rank_candidates
@@ -33,6 +33,7 @@ from tilegen.proofs import unproven_ranges
 from tilegen.proofs.meaning import check_meaning
 from tilegen.render import render, render_launcher
 from tilegen.report import explain_text
+from tilegen.spec.outline import launch_of, outline
 
 SIZES = st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8]), min_size=1, max_size=6)
 
@@ -542,3 +543,16 @@ def test_what_the_model_of_time_counts_is_not_named_like_what_is_counted() -> No
     at = next(n for n, line in enumerate(lines) if line.startswith("  tile: "))
     assert lines[at + 1].split() == ["~sectors", "~wavefronts", "~instructions"]
     assert any(line.strip().startswith("~ estimated by the model of time") for line in lines[at:])
+
+
+def test_costs_are_those_of_a_whole_tile_where_one_axis_numbers_several_dimensions() -> None:
+    """The middle CTA of 2850 has seven of the 64 rows of a tile."""
+    spec = tilegen.build(
+        "kernel: p\narch: sm_90\nbuffers:\n"
+        "  X: {scope: global, dtype: float16, shape: [19, 5, 5, 71, 6, 32]}\n"
+        "  Y: {scope: global, dtype: float16, shape: [32, 5, 6, 5, 19, 71]}\n"
+        "ops:\n  - permute: {src: X, dst: Y, axes: [5, 1, 4, 2, 0, 3]}\n"
+    ).spec
+    x, _, _ = launch_of(spec).interior
+    begins = [evaluate(b, {"bx": x}) for call in outline(spec).calls for b in call.regions["src"].begins]
+    assert launch_of(spec).grid == (2850, 1, 1) and x % 2 == 0 and 64 not in begins
