@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "results.md"
 PERFORMANCE = ROOT / "docs" / "performance.md"
 HOPPER = ROOT / "docs" / "hopper.md"
 GEMM = ROOT / "docs" / "gemm.md"
+_MOST_NAMED = 8  # rows of which one thing is said that are named, and not only counted
 _COUNTED = {
     "shared_ld": "shared load wavefronts", "shared_st": "shared store wavefronts", "shared_ldsm": "ldmatrix wavefronts",
     "shared_stsm": "stmatrix wavefronts", "shared_ldgsts": "cp.async wavefronts", "global_ld": "load sectors",
@@ -126,8 +127,21 @@ def _witness_text(kernels: dict[str, Any]) -> str:
 
 def _since_text(kernels: dict[str, Any]) -> str:
     """Kernels that are others since they were measured."""
-    said = [f"`{name}` ({k['since']})" for name, k in kernels.items() if "since" in k]
-    return f" Changed since: {', '.join(said)}." if said else ""
+    return f" Changed since: {said}." if (said := _group_since(kernels)) else ""
+
+
+def _group_since(rows: dict[str, Any]) -> str:
+    """What has changed since, each with the rows of which that is said, or with how many they are.
+
+    >>> _group_since({"a": {"since": "names"}, "b": {"since": "names"}, "c": {}})
+    'names (`a`, `b`)'
+    """
+    found: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        if "since" in row:
+            found.setdefault(row["since"], []).append(f"`{name}`")
+    named = {why: ", ".join(own) if len(own) <= _MOST_NAMED else f"{len(own)} of them" for why, own in found.items()}
+    return "; ".join(f"{why} ({who})" for why, who in named.items())
 
 
 def instruction_line(found: dict[str, Any]) -> str:
@@ -298,8 +312,8 @@ def product_table(rows: dict[str, Any]) -> str:
         peers = ", ".join(f"{peer} {data['ratio']:.3f}" for peer, data in row["peers"].items())
         spilled = f"{row['registers']} | {row['spill_bytes']}"
         lines.append(f"| {name} | {row['median_us']} | {row['tflops']} | {peers} | {spilled} |")
-    since = [f"{name} was measured before: {row['since']}." for name, row in rows.items() if "since" in row]
-    return "\n".join([*lines, *(f"\n{said}" for said in since)])
+    since = _group_since(rows)
+    return "\n".join([*lines, *([f"\nChanged since: {since}."] if since else [])])
 
 
 def main() -> None:

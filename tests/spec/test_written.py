@@ -50,20 +50,20 @@ def expand(names: tuple[str, str, str], fields: Mapping[str, Any]) -> str:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("names", TAKEN, ids="-".join)
 def test_a_spec_means_the_same_whatever_the_users_arrays_are_called(names: tuple[str, str, str], way: str) -> None:
-    """Word for word the texts are the same, but for the arrays, and for underscores behind the template's names."""
+    """Word for word the texts are the same, but for the arrays, and for numbers behind the template's names."""
     words = [re.findall(r"\w+", expand(n, WAYS[way])) for n in (("A", "B", "D"), names)]
     exchanged = [(x, y) for x, y in zip(*words, strict=True) if x != y]
     assert {"A", "B", "D"} <= {x for x, _ in exchanged}
     own = [(x, y) for x, y in exchanged if x.removesuffix("_t") not in "ABD"]  # nor their views
-    assert all(re.fullmatch(rf"{x}_\d*", y) for x, y in own), own
+    assert all(re.fullmatch(rf"{x}\d+", y) for x, y in own), own
     assert not any("__" in word for word in words[1])  # C++ reserves it
 
 
 def test_what_a_key_of_the_language_says_is_not_renamed() -> None:
     part = {"buffers": {"a": {"scope": "register"}}, "ops": [{"mma": {"a": "a[0]", "b": f"{as_given('a')}[a]"}}]}
     assert settle_names(part, frozenset({"a"})) == {
-        "buffers": {"a_": {"scope": "register"}},
-        "ops": [{"mma": {"a": "a_[0]", "b": "a[a_]"}}],
+        "buffers": {"a2": {"scope": "register"}},
+        "ops": [{"mma": {"a": "a2[0]", "b": "a[a2]"}}],
     }
 
 

@@ -27,12 +27,12 @@ def as_given(text: str) -> str:
 def write_part(template: str, values: Mapping[str, Any], taken: frozenset[str]) -> dict[str, Any]:
     """The data of a template of templates/, filled in.
 
-    ``taken``: names that the template's own give way to, by underscores behind them.
+    ``taken``: names that the template's own give way to, by numbers behind them.
 
     >>> from tilegen.spec.written import settle_names
     >>> part = {"let": {"m": "bx * 2"}, "ops": [{"copy": {"src": f"{as_given('m')}[m]"}}]}
     >>> settle_names(part, frozenset({"m"}))
-    {'let': {'m_': 'bx * 2'}, 'ops': [{'copy': {'src': 'm[m_]'}}]}
+    {'let': {'m2': 'bx * 2'}, 'ops': [{'copy': {'src': 'm[m2]'}}]}
     """
     data: dict[str, Any] = read_plain(templates("#").get_template(template).render(values))
     return settle_names(data, taken)
