@@ -98,9 +98,10 @@ class TilesRecipe(Recipe):
         return _count_reads(self.tiling)
 
     def describe_work(self, p: Problem) -> Work:
-        unused = self.step * self.count_reads() * self.k_parts if self.reads_past_the_end(p) else 0
+        work = super().describe_work(p)
+        unused = self.step * work.reads * self.k_parts if self.reads_past_the_end(p) else 0
         copies = self._count_copies(p) if self.load == BY_CP_ASYNC else 0
-        return replace(super().describe_work(p), unused_reads=unused, copies=copies)
+        return replace(work, unused_reads=unused, copies=copies)
 
     def _count_copies(self, p: Problem) -> float:
         """Copies that bring one column of K of a tile: fused multiply-adds take rows of k, however the array lies."""
