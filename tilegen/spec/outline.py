@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, count
 from typing import Any
 
@@ -33,7 +34,7 @@ from tilegen.spec.data import (
 from tilegen.spec.phases import announced_bytes_of, barriers_of, trips_of
 
 KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall)
-_NEAR = (1 << 11, 8, 8)  # how far from the middle of a grid a CTA away from the edges is looked for
+_NEAR = (1 << 10, 4, 4)  # how far from the middle of a grid a CTA away from the edges is looked for
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,8 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
     return replace(launch, interior=_find_interior(launch, _shared_loops(spec), _list_margins(spec)))
 
 
-def _find_interior(launch: Launch, counts: Sequence[Index], margins: Sequence[Index]) -> tuple[int, int, int]:
+@lru_cache(maxsize=1 << 10)
+def _find_interior(launch: Launch, counts: tuple[Index, ...], margins: tuple[Index, ...]) -> tuple[int, int, int]:
     """The CTA in the middle; where a loop has no trips there that has some in CTA 0, that of the grid halved until it
     has; of those near it the next in which most regions lie within their arrays.
 
