@@ -21,6 +21,7 @@ from tilegen.index import (
     Var,
     evaluate,
     less,
+    maximum,
     substitute,
     variables,
 )
@@ -76,7 +77,8 @@ def find_outcomes(
     ([[77]], ())
     """
     names = {v.name for v, _ in inner} | {v.name for v in outer}
-    ends = _ends_of(seen, names)
+    ends = _ends_of([*seen, *(n for _, n in inner)], names)
+    inner = [(v, maximum(substitute(n, ends[0]), substitute(n, ends[-1]))) for v, n in inner]
     asked = [substitute(x, at) for at in ends for x in seen] + [less(v, n) for v, n in inner]
     search = _Search.of(asked, [v for v, _ in inner], outer)
     with np.errstate(divide="ignore", invalid="ignore"):
