@@ -151,15 +151,18 @@ def _list_sized(spec: Spec) -> frozenset[str]:
 
 
 def _find_distance(q: Observed, meant: Observed, sized: frozenset[str]) -> Index:
-    """How far a place is from where a region of the spec begins in the same trips: the addends that sizes, or what
-    these bound, have a say in.
+    """How far a place is from where a region of the spec begins in the same trips, but for threads; 0 where neither
+    sizes nor what these bound have a say in it.
     """
     trips = {plain_name(trip.name): trip for trip, _ in q.loops}
     loops = {trip.name for trip, _ in meant.loops}
     inside = {v.name for v in variables(meant.x)} - ({*CTA_AXES, *CLUSTER_AXES, *sized} - loops)
     begin = substitute(meant.x, {name: trips.get(name, 0) if name in loops else 0 for name in inside})
+    apart = sub(distribute(q.x), distribute(begin))
     named = sized | {trip.name for name, trip in trips.items() if name in sized}
-    return part_naming(sub(distribute(q.x), distribute(begin)), {*named})
+    if part_naming(apart, {*named}) == 0:
+        return 0
+    return part_naming(apart, {*named, *CTA_AXES, *CLUSTER_AXES, *(trip.name for trip in trips.values())})
 
 
 def find_periods(steady: Mapping[str, Recurrence | None]) -> dict[str, int]:
