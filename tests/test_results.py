@@ -40,6 +40,12 @@ PRODUCTS = [
 ]
 
 
+def has_changed(row: dict[str, Any]) -> bool:
+    """Whether the kernel is another since it was measured: then its row says how, and has no digest."""
+    assert "since" not in row or (row["since"] and "code_sha256" not in row)
+    return "since" in row
+
+
 def test_there_are_results() -> None:
     assert RESULTS
 
@@ -49,8 +55,7 @@ def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> No
     path, params = ROOT / "specs" / row["spec"], row.get("params")
     from gpu_files import hash_code
 
-    if "since" in row:  # it says what has changed
-        assert row["since"] and "code_sha256" not in row
+    if has_changed(row):
         return
     found = draft(path, row["arch"], params) if params else draft_spec(path, row["arch"])
     assert hash_code(found.source) == row["code_sha256"]
@@ -61,8 +66,7 @@ def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> No
 def test_the_measured_product_is_the_one_that_is_built(row: dict[str, Any]) -> None:
     from gpu_files import hash_code
 
-    if "since" in row:  # it says what has changed
-        assert row["since"] and "code_sha256" not in row
+    if has_changed(row):
         return
     built = draft(ROOT / "specs" / f"{row['spec']}.yaml", row["arch"], row["params"])
     assert row["correct"] and hash_code(built.source) == row["code_sha256"]
@@ -76,8 +80,7 @@ def test_the_measured_case_is_the_one_that_is_built(name: str, row: dict[str, An
 
     case = Case(row["group"], tuple(row["shape"]), tuple(row["axes"]), row["dtype"])
     assert row["correct"] and case.name == name
-    if "since" in row:  # it says what has changed
-        assert row["since"] and "code_sha256" not in row
+    if has_changed(row):
         return
     assert hash_code(draft(spec_text(case, row["arch"])).source) == row["code_sha256"]
 
@@ -90,8 +93,7 @@ def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[
 
     case = ComputeCase(row["spec"], row["columns"], row["dtype"], row["rows"])
     assert row["correct"] and case.name == name and case.params == row["params"]
-    if "since" in row:  # it says what has changed
-        assert row["since"] and "code_sha256" not in row
+    if has_changed(row):
         return
     assert hash_code(draft(case.text, row["arch"], case.params).source) == row["code_sha256"]
 

@@ -19,6 +19,7 @@ from tilegen.pipeline import Built, Source, build, load
 from tilegen.plan import Plan, arguments, arrays, tensor_maps
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.spec.data import Buffer, Spec
+from tilegen.spec.outline import declared_buffers
 
 _KEPT_SIZES = 64  # sets of runtime parameters whose descriptors' extents are kept
 
@@ -73,7 +74,7 @@ def choose_arch(asked: str, capability: tuple[int, int]) -> str:
 def terms_of(spec: Spec, plan: Plan) -> KernelSignature:
     """The terms of a kernel, from what the spec says of its buffers and the plan of its launch."""
     shared = plan_shared(plan)
-    declared = {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
+    declared = declared_buffers(spec)
     return KernelSignature(
         plan.name, plan.arch,
         tuple(

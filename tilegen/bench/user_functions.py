@@ -32,6 +32,7 @@ from tilegen.proofs.against import choose_given
 from tilegen.proofs.floats import run_bounded
 from tilegen.reference import Array, Input
 from tilegen.spec.data import Buffer
+from tilegen.spec.outline import declared_buffers
 from tilegen.verifying import choose_ctas, locate
 
 COMPILED = "compiled"
@@ -182,7 +183,7 @@ def compare_results(asked: FunctionTask, inputs: Mapping[str, Array], results: M
     grid the elements of as many CTAs as are affordable are compared, from all over it.
     """
     spec, case = asked.built.spec, asked.case
-    declared = {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
+    declared = declared_buffers(spec)
     elements = sum(int(np.prod(form_array(a, case)[0])) for a in asked.outputs)
     given: dict[str, Input] = {name: image.__getitem__ for name, image in inputs.items()}
     with np.errstate(all="ignore"):  # random bits are NaNs of every kind

@@ -10,7 +10,7 @@ import click
 
 from tilegen.arch import ARCHES
 from tilegen.cli.console import diagnostic_data, print_data, print_json
-from tilegen.cli.progress import watch_progress
+from tilegen.cli.progress import watch_one
 from tilegen.cli.reading import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
@@ -29,8 +29,7 @@ def explain_command(
 ) -> int:  # fmt: skip
     """Explain a spec; ``access`` and ``only`` (one op) count from 1, as the text numbers them; ``compiles`` adds what
     the cubin needs, ``shows_all`` what lost for a reason that no other choice would mend."""
-    with watch_progress(1) as bar:
-        bar.begin(path)
+    with watch_one(path):
         spec = load(read_spec(path), arch, settings, jobs)
         plan, launch = plan_spec(spec), launch_of(spec)
         explained = explain_spec(spec, plan, jobs) if access is None else {}
@@ -64,8 +63,7 @@ def summary_command(path: str, arch: str | None, settings: Mapping[str, int | fl
 
 def explain_path(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> dict[str, Any]:
     """What ``explain`` says of the spec that a path names, under a progress bar."""
-    with watch_progress(1) as bar:
-        bar.begin(path)
+    with watch_one(path):
         return explain(read_spec(path), arch, settings, jobs)
 
 
@@ -79,8 +77,7 @@ def events_command(
     from tilegen.proofs.meaning import describe_fault
     from tilegen.report.events import events_data, events_text, has_events
 
-    with watch_progress(1) as bar:
-        bar.begin(path)
+    with watch_one(path):
         spec = load(read_spec(path), arch, settings, jobs)
         plan = plan_spec(spec)
         record = record_events(spec, plan, rows) if has_events(plan) else Record((), ())
@@ -96,8 +93,7 @@ def events_command(
 
 def resolve_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
     """The spec on stdout, with every choice written out."""
-    with watch_progress(1) as bar:
-        bar.begin(path)
+    with watch_one(path):
         spec = load(read_spec(path), arch, settings, jobs)
         resolved = resolved_text(spec, plan_spec(spec))
     print_data(resolved.rstrip("\n"))
@@ -106,8 +102,7 @@ def resolve_command(path: str, arch: str | None, settings: Mapping[str, int | fl
 
 def expand_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
     """The tile ops that a spec is on stdout, as a spec."""
-    with watch_progress(1) as bar:
-        bar.begin(path)
+    with watch_one(path):
         text = print_spec(expand(read_spec(path), arch, settings, jobs))
     print_data(text.rstrip("\n"))
     return 0

@@ -51,6 +51,14 @@ def watch_progress(total: int, is_elsewhere: bool = False) -> Iterator[Progress]
         bar.close()
 
 
+@contextmanager
+def watch_one(label: str) -> Iterator[None]:
+    """The bar of one piece of work, which the block is."""
+    with watch_progress(1) as bar:
+        bar.begin(label)
+        yield
+
+
 class _Bar(Progress):
     """What a thread, or ``look``, shows of the state that the work sets."""
 

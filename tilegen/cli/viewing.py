@@ -12,7 +12,7 @@ import click
 from tilegen.cli.console import print_data, print_note
 from tilegen.cli.explaining import explain_path
 from tilegen.cli.laying_out import located, read_numbers
-from tilegen.cli.progress import watch_progress
+from tilegen.cli.progress import watch_one
 from tilegen.cli.reading import read_spec
 from tilegen.cli.writing import write_together
 from tilegen.viewing import explained_svg, layout_page, spec_page
@@ -54,8 +54,7 @@ def picture_command(path: str, form: str, arch: str | None, settings: Mapping[st
     if form == "svg":
         print_data(explained_svg(explain_path(path, arch, settings, jobs)))
         return 0
-    with watch_progress(1) as bar:
-        bar.begin(path)
+    with watch_one(path):
         page = spec_page(read_spec(path), arch, settings, jobs)[1]
     print_data(page)
     return 0
@@ -70,8 +69,7 @@ def _spec(wishes: ViewWishes) -> tuple[str, str]:
     if wishes.shape:
         raise click.UsageError("--shape is the logical shape of a LAYOUT; a spec's buffers have their own")
     path = str(wishes.what)
-    with watch_progress(1) as bar:
-        bar.begin(path)
+    with watch_one(path):
         return spec_page(read_spec(path), wishes.arch, wishes.settings)
 
 

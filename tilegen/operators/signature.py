@@ -27,6 +27,7 @@ from tilegen.operators.sizes import (
 from tilegen.plan import Param
 from tilegen.planner import plan_spec
 from tilegen.spec.data import Spec
+from tilegen.spec.outline import declared_buffers
 
 NO_OPERATOR = "TG715"
 _NAMESPACE = "tilegen"
@@ -140,7 +141,7 @@ def derive_signature(name: str, spec: Spec) -> OperatorSignature:
 
 def give_parts(spec: Spec, terms: KernelSignature) -> KernelSignature:
     """The terms of a kernel whose callers bring what it writes in part: what is left unwritten is the caller's."""
-    declared = {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
+    declared = declared_buffers(spec)
     arrays = tuple(
         replace(a, access="inout") if a.access == "out" and declared[a.name].partial else a for a in terms.arrays
     )

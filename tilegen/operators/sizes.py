@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from tilegen.gpu.call import ArrayArgument
-from tilegen.index import Formula, Index, Var, mul, terms, total, variables
+from tilegen.index import Formula, Index, Var, mul, names_of, terms, total
 
 Size = Any  # an int, or what stands for one
 
@@ -71,7 +71,7 @@ def measure_params(given: Sequence[ArrayArgument], names: Sequence[str]) -> tupl
         while progress:
             progress = False
             for k, d, side in sides:
-                unknown = {v.name for v in variables(side)} - set(found)
+                unknown = names_of(side) - set(found)
                 if len(unknown) != 1 or not unknown <= set(names):
                     continue
                 (name,) = unknown
@@ -91,13 +91,13 @@ def split_linear(x: Index, name: str) -> tuple[Index, Index] | None:
     """
     scales, rest = list[tuple[int, Any]](), list[tuple[int, Any]]()
     for coefficient, factor in terms(x):
-        if isinstance(factor, int) or name not in {v.name for v in variables(factor)}:
+        if isinstance(factor, int) or name not in names_of(factor):
             rest.append((coefficient, factor))
             continue
         factors = _factors(factor)
         own = [f for f in factors if isinstance(f, Var) and f.name == name]
         others = [f for f in factors if not (isinstance(f, Var) and f.name == name)]
-        if len(own) != 1 or any(name in {v.name for v in variables(f)} for f in others):
+        if len(own) != 1 or any(name in names_of(f) for f in others):
             return None
         scale: Index = 1
         for other in others:

@@ -146,6 +146,7 @@ def pair_observed(spec: Spec, asked: Sequence[Observed], overlaps: Sequence[Obse
     trips = {one.trip.name for one in outline(spec).loops}
     told, ranks = {*CTA_AXES, *trips, *_sizes_of(spec)}, ranks_of(spec.cluster)
     meant = {substitute(x, ranks) for q in asked if q.is_of_spec for x in _parts_of(q)}
+    shown = [(q, [substitute(c, ranks) for x in (q.x, *q.guards) for c in compared_in(x)]) for q in overlaps]
     for q in (q for q in asked if overlaps and not q.is_of_spec and not q.is_named and not q.array):
         vars_of = {v.name: Var(plain_name(v.name), v.bound, v.step, v.least) for v, _ in q.loops}
         vars_of = {name: v for name, v in vars_of.items() if v.name in trips}
@@ -153,8 +154,7 @@ def pair_observed(spec: Spec, asked: Sequence[Observed], overlaps: Sequence[Obse
         own = dict.fromkeys(substitute(x, plain) for x in _parts_of(q))
         own = {x: None for x in own if x not in meant and names_of(x) <= told}
         loops = tuple((vars_of.get(v.name, v), substitute(n, plain)) for v, n in q.loops)
-        for overlap in overlaps if own else ():
-            lies = [substitute(c, ranks) for x in (overlap.x, *overlap.guards) for c in compared_in(x)]
+        for overlap, lies in shown if own else ():
             seen = tuple(dict.fromkeys([*own, *lies]))
             around = {v.name: (v, n) for v, n in (*loops, *overlap.loops)}
             inner = _list_inner(spec, tuple(around.values()))
@@ -197,7 +197,7 @@ def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own:
     counts = {v.name: {u.name for u in variables(n)} for v, n in inner}
     names = {*own, *(name for name, named in counts.items() if named & own)}
     left, seen = dict.fromkeys(compared), dict[Index, None]()
-    while more := [c for c in left if not names.isdisjoint(v.name for v in variables(c))]:
+    while more := [c for c in left if not names.isdisjoint(names_of(c))]:
         seen |= dict.fromkeys(more)
         left = dict.fromkeys(c for c in left if c not in seen)
         names |= {v.name for c in more for v in variables(c)} & counts.keys()
@@ -207,7 +207,7 @@ def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own:
 def _with_counts(names: Set[str], inner: Sequence[tuple[Var, Index]]) -> tuple[tuple[Var, Index], ...]:
     """Those of the variables that are named, and that the counts of these name; the inner ones come first."""
     for v, n in inner:
-        names = names | ({u.name for u in variables(n)} if v.name in names else set())
+        names = names | (names_of(n) if v.name in names else set())
     return tuple((v, n) for v, n in inner if v.name in names)
 
 
@@ -215,7 +215,7 @@ def _small_remainders(x: Index, names: Set[str]) -> list[Formula]:
     """Remainders that sizes, or what they bound, have a say in and that come out in a few ways; quotients of these."""
     return [
         part for part in parts_with(x, ("%", "&", "/"))
-        if not names.isdisjoint(v.name for v in variables(part)) and bound(part) <= _MOST_OUTCOMES
+        if not names.isdisjoint(names_of(part)) and bound(part) <= _MOST_OUTCOMES
         and (part.symbol != "/" or parts_with(part, ("%", "&")))
     ]  # fmt: skip
 

@@ -156,7 +156,7 @@ def _find_distance(q: Observed, meant: Observed, sized: frozenset[str]) -> Index
     """
     trips = {plain_name(trip.name): trip for trip, _ in q.loops}
     loops = {trip.name for trip, _ in meant.loops}
-    inside = {v.name for v in variables(meant.x)} - ({*CTA_AXES, *CLUSTER_AXES, *sized} - loops)
+    inside = names_of(meant.x) - ({*CTA_AXES, *CLUSTER_AXES, *sized} - loops)
     begin = substitute(meant.x, {name: trips.get(name, 0) if name in loops else 0 for name in inside})
     apart = sub(distribute(q.x), distribute(begin))
     named = sized | {trip.name for name, trip in trips.items() if name in sized}

@@ -88,9 +88,8 @@ def distribute(x: Index) -> Index:
 def stays_within(apart: Apart, case: Mapping[str, int]) -> bool:
     """Is a place, but for the part that depends on the CTA, always that of an element of the spec's box?"""
     rest, guards = substitute(apart.rest, case), [substitute(g, case) for g in apart.guards]
-    named = {v.name for v in variables(rest)}  # with some sizes it is the same for all values of a variable
-    return _is_within(rest, tuple(g for g in guards if {v.name for v in variables(g)} <= named),
-                      substitute(apart.box, case))  # fmt: skip
+    named = names_of(rest)  # with some sizes it is the same for all values of a variable
+    return _is_within(rest, tuple(g for g in guards if names_of(g) <= named), substitute(apart.box, case))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, Var, add, bound, evaluate, less, mul, sub, substitute, variables
+from tilegen.index import Index, Var, add, bound, evaluate, less, mul, names_of, sub, substitute, variables
 from tilegen.kept import keep
 from tilegen.plan import CP_ASYNC, MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, SCOPES
 from tilegen.spec.data import (
     Arriving,
+    Buffer,
     Call,
     Closing,
     Following,
@@ -241,6 +242,11 @@ def fresh_name(name: str, taken: Collection[str]) -> str:
     return next(n for n in chain([name], (f"{name}{i}" for i in count(2))) if n not in taken)
 
 
+def declared_buffers(spec: Spec) -> dict[str, Buffer]:
+    """The buffers by name; an array of an op on whole arrays as its caller declares it, not as tile ops see it."""
+    return {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
+
+
 def parts_of_cta(spec: Spec) -> tuple[RoleTerms, ...]:
     """The roles in the order of their threads, and idle ones where there are gaps; () without roles."""
     parts: list[RoleTerms] = []
@@ -327,7 +333,7 @@ def _list_margins(spec: Spec) -> tuple[Index, ...]:
                 at = substitute(begin, placed.meant.values)
                 at = substitute(at, {v.name: v.least for v in variables(at) if v.name not in _known_at_launch(spec)})
                 found |= dict.fromkeys((at, sub(extent, add(at, length))))
-    return tuple(x for x in found if {v.name for v in variables(x)} & {*CTA_AXES, *CLUSTER_AXES})
+    return tuple(x for x in found if names_of(x) & {*CTA_AXES, *CLUSTER_AXES})
 
 
 @keep
@@ -335,7 +341,7 @@ def _shared_loops(spec: Spec) -> tuple[Index, ...]:
     """The counts of loops that CTAs share among them: functions of params and of which CTA it is, of nothing else."""
     places, known = {*CTA_AXES, *CLUSTER_AXES}, _known_at_launch(spec)
     counts = dict.fromkeys(one.count for one in outline(spec).loops)
-    named = {count: {v.name for v in variables(count)} for count in counts}
+    named = {count: names_of(count) for count in counts}
     return tuple(count for count, names in named.items() if names & places and names <= known)
 
 
