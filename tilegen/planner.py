@@ -21,10 +21,13 @@ from tilegen.plan import (
     Arrive,
     Await,
     Commit,
+    CountedCtas,
     Follow,
     Let,
     Memory,
+    PassPlan,
     Plan,
+    ProgramPlan,
     Repeat,
     Role,
     Slot,
@@ -33,10 +36,11 @@ from tilegen.plan import (
     Wait,
     When,
     flatten,
+    join_memories,
     names_used,
     when,
 )
-from tilegen.scopes import SCOPES, inside_grid, threads_of
+from tilegen.scopes import COUNT_AXES, SCOPES, inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
     Arriving,
@@ -54,6 +58,7 @@ from tilegen.spec.data import (
     Waiting,
 )
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
+from tilegen.spec.program import Program
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
@@ -81,6 +86,25 @@ def plan_spec(spec: Spec) -> Plan:
         spec.cluster, tuple(operations.values()), spec.notes,
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
         spec.overlaps,
+    )  # fmt: skip
+
+
+def plan_program(program: Program) -> ProgramPlan:
+    """The plans of all passes, and what a launch of them takes. Raises SpecError with the errors of all passes."""
+    passes, errors = list[PassPlan](), list[Diagnostic]()
+    for one in program.passes:
+        try:
+            passes.append(PassPlan(one.name, plan_spec(one.spec), one.when))
+        except SpecError as error:
+            errors += error.diagnostics
+    if errors:
+        raise SpecError(tuple(dict.fromkeys(errors)))
+    counts = tuple(CountedCtas(c.param, c.owner, c.axis, COUNT_AXES[c.axis]) for c in program.counts)
+    given, brought = ([b.name for b in found] for found in (program.arrays, program.workspaces))
+    memories = join_memories(passes, [b.name for b in program.buffers], counts)
+    return ProgramPlan(
+        program.kernel, program.arch, tuple(passes), program.params,
+        tuple(m for m in memories if m.name in given), tuple(m for m in memories if m.name in brought), counts,
     )  # fmt: skip
 
 

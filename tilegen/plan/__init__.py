@@ -58,6 +58,7 @@ from tilegen.plan.memories import (
     flat_memory,
     subscript,
 )
+from tilegen.plan.program import WORKSPACE_ALIGN_BYTES, CountedCtas, PassPlan, ProgramPlan, join_memories
 from tilegen.plan.steps import (
     Arrive,
     Await,
@@ -88,11 +89,11 @@ __all__ = [
     "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX",
     "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_RESIDENT", "MOVE", "PRODUCTS", "QUEUES",
     "RESIDENT_CTAS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST",
-    "TMA_STORE", "TMA_UNIT_BYTES", "Arrive", "Await", "Barrier", "Block", "Commit", "Compute", "Effects", "Fence",
+    "TMA_STORE", "TMA_UNIT_BYTES", "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block", "Commit", "Compute", "CountedCtas", "Effects", "Fence",
     "Follow", "Instruction", "Launch", "Let", "Map", "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm",
-    "Param", "Peers", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot",
+    "Param", "PassPlan", "Peers", "Plan", "Position", "ProgramPlan", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot",
     "Step", "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps",
     "arguments", "arrays", "begin", "default_values", "effects", "find_rows_apart", "flat_memory", "flatten",
-    "function_of_registers", "let", "matrices", "names_used", "plain_name", "repeat", "spot_of", "subscript",
+    "function_of_registers", "join_memories", "let", "matrices", "names_used", "plain_name", "repeat", "spot_of", "subscript",
     "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

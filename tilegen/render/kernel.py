@@ -1,7 +1,9 @@
-"""The kernel as one file: header, types, intrinsics, functions, roles."""
+"""Kernels as one file: header, types, intrinsics, functions, roles."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
@@ -26,43 +28,56 @@ def render(plan: Plan, prelude: bool = True) -> str:
     ``prelude=False`` leaves out the definitions of the intrinsics (the small functions around PTX), for a host that
     brings its own.
     """
-    return _render_page(plan, prelude)[0]
+    return _write_file([Page(plan)], head_lines(plan), prelude)
+
+
+def render_passes(plans: Sequence[Plan], header: Sequence[str]) -> str:
+    """Several kernels as one file, which share types, intrinsics and equal functions; ``header`` stands above all."""
+    first, others = Page(plans[0]), frozenset(plan.name for plan in plans)
+    pages = [replace(first, plan=plan, modules={}, reserved=others) for plan in plans]
+    return _write_file(pages, header, prelude=True)
 
 
 def render_prelude(plan: Plan) -> dict[str, str]:
     """The intrinsics that a kernel takes, by their names, as its file has them and in that order."""
-    return _render_page(plan, True)[1].helpers
+    page = Page(plan)
+    _write_kernel(page)
+    return page.helpers
 
 
-def _render_page(plan: Plan, prelude: bool) -> tuple[str, Page]:
-    """The text of a kernel, and the page that it was written on."""
-    page, alone = Page(plan), len(plan.roles) == 1
+def _write_file(pages: Sequence[Page], header: Sequence[str], prelude: bool) -> str:
+    """The text of the kernels that pages are of; the pages have their helpers and functions in common."""
+    kernels, plans = [_write_kernel(page) for page in pages], [page.plan for page in pages]
+    for page, kernel in zip(pages, kernels, strict=True):  # what is said above a function may come from a later kernel
+        kernel["functions"] = [function_text(page, name) for name in kernel["functions"]]
+        kernel["header"] = head_lines(page.plan) if len(pages) > 1 else ()
+    text = templates().get_template("kernel.cu.j2").render(
+        header=header,
+        helpers=list(pages[0].helpers.values()) if prelude else [],
+        typedefs=_typedefs(plans),
+        maps=any(tensor_maps(plan) for plan in plans),
+        kernels=kernels,
+    )  # fmt: skip
+    return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
+
+
+def _write_kernel(page: Page) -> dict[str, Any]:
+    """What the template takes of one kernel; ``functions``: the names of those that it is the first to use."""
+    plan, alone, before = page.plan, len(page.plan.roles) == 1, set(page.functions)
     roles = [_render_role(page, role, part) for role, part in zip(plan.roles, parts_of(plan), strict=True)]
     used = {n for role in plan.roles for n, x in free_names(role.steps, role.threads).items() if isinstance(x, Var)}
     barriers = _barrier_texts(page, plan_shared(plan))
     overlaps = page.use("launch_dependents") if plan.overlaps else ""
-    builtins = [*(roles[0]["builtins"] if alone else ()), *_cta_builtins(page, used)]
-    template = templates().get_template("kernel.cu.j2")
-    text = template.render(
-        header=head_lines(plan),
-        name=plan.name,
-        threads=plan.threads,
-        ctas_per_sm=plan.ctas_per_sm or any(r.registers for r in plan.roles),  # without it setmaxnreg is ignored
-        cluster=plan.cluster if plan.cluster != (1, 1, 1) else (),
-        params=_kernel_params(plan),
-        shared=_shared_texts(plan_shared(plan)),
-        builtins=builtins,
-        first_thread="tx == 0" if alone else "threadIdx.x == 0",
-        roles=roles,
-        functions=[function_text(page, name) for name in page.functions],
-        helpers=list(page.helpers.values()) if prelude else [],
-        typedefs=_typedefs(plan),
-        maps=bool(tensor_maps(plan)),
-        barriers=barriers,
-        overlaps=overlaps,
-        idles=alone and has_idle_threads(plan.roles[0]),
-    )
-    return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n", page
+    return {
+        "name": plan.name, "threads": plan.threads,
+        "ctas_per_sm": plan.ctas_per_sm or any(r.registers for r in plan.roles),  # without it setmaxnreg is ignored
+        "cluster": plan.cluster if plan.cluster != (1, 1, 1) else (), "params": _kernel_params(plan),
+        "shared": _shared_texts(plan_shared(plan)),
+        "builtins": [*(roles[0]["builtins"] if alone else ()), *_cta_builtins(page, used)],
+        "first_thread": "tx == 0" if alone else "threadIdx.x == 0", "roles": roles,
+        "functions": [name for name in page.functions if name not in before], "barriers": barriers,
+        "overlaps": overlaps, "idles": alone and has_idle_threads(plan.roles[0]),
+    }  # fmt: skip
 
 
 def _shared_texts(shared: SharedUse) -> dict[str, Any]:
@@ -101,10 +116,10 @@ def _kernel_params(plan: Plan) -> list[str]:
     return pointers + [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in given] + maps
 
 
-def _typedefs(plan: Plan) -> list[DType]:
+def _typedefs(plans: Sequence[Plan]) -> list[DType]:
     """Typedefs of the element types that occur."""
-    steps = list(all_steps(plan))
-    used = {m.dtype for m in plan.memories} | {r.memory.dtype for s in steps for r in effects(s).refs}
+    steps = [step for plan in plans for step in all_steps(plan)]
+    used = {m.dtype for plan in plans for m in plan.memories} | {r.memory.dtype for s in steps for r in effects(s).refs}
     used |= {m.dtype for s in steps if isinstance(s, Block) for m in (*s.registers, *(f for f, _ in s.args))}
     return [d for d in DTYPES.values() if d.typedef and d.name in used]
 

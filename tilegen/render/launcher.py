@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 from tilegen.decisions import count_words
 from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, mul, to_c, variables
-from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Memory, Param, Plan, TensorMap, arguments, arrays, tensor_maps
+from tilegen.plan import (
+    MOST_RESIDENT,
+    RESIDENT_CTAS,
+    CountedCtas,
+    Memory,
+    Param,
+    Plan,
+    TensorMap,
+    arguments,
+    arrays,
+    tensor_maps,
+)
 from tilegen.render.c_text import comment_lines, fold_line, int_type
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.names import fresh
@@ -25,11 +36,12 @@ _HOST_TYPES = {
 } | {name: (f"{name}_t", "stdint.h") for name in DTYPES if name.rstrip("0123456789") in ("int", "uint")}  # fmt: skip
 _OWN_NAMES = (
     "stream", "error", "grid", "block", "arguments", "attributes", "find_encoder", "encode", "status", "dims",
-    "strides", "box", "steps", "device", "count", "config", "attribute",
+    "strides", "box", "steps", "device", "count", "config", "attribute", "counted",
 )  # fmt: skip
 _DATA_TYPES = {n: f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * n}" for n in (1, 2, 4, 8)}  # TMA moves bits
 _TFLOAT32 = "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32"  # and rounds float32 to it
 _SWIZZLES = {0: "CU_TENSOR_MAP_SWIZZLE_NONE"} | {n: f"CU_TENSOR_MAP_SWIZZLE_{n}B" for n in (32, 64, 128)}
+_NONE: Mapping[str, Any] = {}
 _ACCESS = {"in": "read", "out": "written", "inout": "read and written"}
 
 
@@ -37,29 +49,43 @@ def render_launcher(plan: Plan) -> str:
     """The header ``<kernel>.h``: ``cudaError_t launch_<kernel>(pointers, parameters, stream)`` for nvcc, and for a C++
     compiler that links what nvcc made of ``<kernel>.cu``. The same plan gives the same bytes.
     """
-    args = launch_info(plan)["args"]
-    taken, shared = {plan.name, *(arg["name"] for arg in args)}, plan_shared(plan)
+    return write_header(_describe(plan), [plan], [describe_kernel(plan)])
+
+
+def write_header(
+    header: Iterable[str], plans: Sequence[Plan], kernels: Sequence[Mapping[str, Any]], program: Mapping[str, Any] = _NONE
+) -> str:  # fmt: skip
+    """The header of some kernels; ``program``: what the template takes of all of them together."""
     text = templates().get_template("launcher.h.j2").render(
-        header=[piece for line in _describe(plan) for piece in comment_lines(line)],
-        includes=_list_includes(plan),
-        name=plan.name,
-        declared=_list_declared(plan),
-        params=[*(_pointer(m, host_type(m.dtype)[0]) for m in arrays(plan)), *map(_value, arguments(plan.params))],
-        checks=[
-            *map(_check_pointer, arrays(plan)), *(c for p in arguments(plan.params) for c in _check_param(p)),
-            *_check_grid(plan),
-        ],
-        own={name: fresh(name, taken) for name in _OWN_NAMES},
-        grid=[to_c(x) for x in plan.launched_grid],
-        resident=_resident_texts(plan),
-        compares=_compares(plan),
-        overlaps=plan.overlaps,
-        threads=plan.threads,
-        maps=[_map_texts(a) for a in args if a["kind"] == "tensor_map"],
-        arguments=[f"&{arg['name']}" for arg in args],
-        dynamic_bytes=shared.bytes if shared.dynamic else 0,
+        header=[piece for line in header for piece in comment_lines(line)],
+        includes=sorted({include for plan in plans for include in _list_includes(plan)} | set(program.get("includes", ()))),
+        maps=any(tensor_maps(plan) for plan in plans), kernels=kernels, program=program,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
+
+
+def describe_kernel(plan: Plan, counted: CountedCtas | None = None) -> dict[str, Any]:
+    """What the template takes of one kernel; ``counted``: of whose CTAs later kernels are told how many there are."""
+    args = launch_info(plan)["args"]
+    taken, shared = {plan.name, *(arg["name"] for arg in args)}, plan_shared(plan)
+    values = [*map(write_value, arguments(plan.params))]
+    return {
+        "name": plan.name, "declared": _list_declared(plan),
+        "params": [*(write_pointer(m, host_type(m.dtype)[0]) for m in arrays(plan)), *values], "given": values,
+        "checks": [
+            *map(check_pointer, arrays(plan)), *(c for p in arguments(plan.params) for c in check_param(p)),
+            *_check_grid(plan),
+        ],
+        "own": {name: fresh(name, taken) for name in _OWN_NAMES},
+        "grid": [to_c(x) for x in plan.launched_grid], "resident": _resident_texts(plan), "compares": _compares(plan),
+        "overlaps": plan.overlaps, "threads": plan.threads,
+        "maps": [_map_texts(a) for a in args if a["kind"] == "tensor_map"],
+        "arguments": [f"&{arg['name']}" for arg in args], "dynamic_bytes": shared.bytes if shared.dynamic else 0,
+        "counted": counted and {
+            "function": f"count_ctas_of_{plan.name}", "axis": "xyz"[counted.axis],
+            "extent": to_c(plan.launched_grid[counted.axis]),
+        },
+    }  # fmt: skip
 
 
 def host_type(dtype: str) -> tuple[str, str]:
@@ -78,9 +104,9 @@ def _list_includes(plan: Plan) -> list[str]:
 
 def _list_declared(plan: Plan) -> list[str]:
     """The kernel's parameters. Its own file defines TensorMap: a declaration needs no more than the name of a type."""
-    pointers = [_pointer(m, DTYPES[m.dtype].storage) for m in arrays(plan)]
+    pointers = [write_pointer(m, DTYPES[m.dtype].storage) for m in arrays(plan)]
     maps = [f"const __grid_constant__ TensorMap {m.name}" for m in tensor_maps(plan)]
-    return [*pointers, *map(_value, arguments(plan.params)), *maps]
+    return [*pointers, *map(write_value, arguments(plan.params)), *maps]
 
 
 def _map_texts(arg: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,8 +143,8 @@ def _describe(plan: Plan) -> Iterator[str]:
     yield f'    #include "{plan.name}.h"'
     yield f"    cudaError_t error = launch_{plan.name}({call}, stream);"
     yield ""
-    yield from (_describe_array(m) for m in arrays(plan))
-    yield from (f"{p.name}: {_describe_param(p, plan)}" for p in arguments(plan.params))
+    yield from (describe_array(m) for m in arrays(plan))
+    yield from (f"{p.name}: {describe_param(p, plan)}" for p in arguments(plan.params))
     yield from (_describe_map(m) for m in tensor_maps(plan))
     yield (
         "What is written must not overlap anything else. The launch is asynchronous"
@@ -131,7 +157,8 @@ def _describe(plan: Plan) -> Iterator[str]:
     )
 
 
-def _describe_array(memory: Memory) -> str:
+def describe_array(memory: Memory) -> str:
+    """An array on one line of a header's comment."""
     layout = f", {memory.note}" if memory.note else ""
     size = mul(memory.span, memory.elem_bytes)
     sized = f", {count_words(size, 'byte', 'bytes')}" if isinstance(size, int) else ""
@@ -139,7 +166,8 @@ def _describe_array(memory: Memory) -> str:
     return f"{memory.name}: {memory.dtype}{layout}{sized}{aligned}, {_ACCESS[memory.access]}"
 
 
-def _describe_param(param: Param, plan: Plan) -> str:
+def describe_param(param: Param, plan: Plan) -> str:
+    """A parameter's range in words, as far as the grid can be launched."""
     if param.var is None:
         return param.dtype
     multiple = f" in steps of {param.var.step}" if param.var.step > 1 else ""
@@ -169,11 +197,13 @@ def _describe_map(m: TensorMap) -> str:
     return f"{m.name}: {what}; encoded here"
 
 
-def _pointer(memory: Memory, c: str) -> str:
+def write_pointer(memory: Memory, c: str) -> str:
+    """An array as a parameter of a C++ function."""
     return f"{'const ' if memory.access == 'in' else ''}{c} *{memory.name}"
 
 
-def _value(param: Param) -> str:
+def write_value(param: Param) -> str:
+    """A runtime parameter as one of a C++ function."""
     return f"{int_type(param.var) if param.var else DTYPES[param.dtype].c} {param.name}"
 
 
@@ -191,7 +221,8 @@ def _resident_texts(plan: Plan) -> dict[str, Any]:
     return {"name": RESIDENT_CTAS, "cluster": list(plan.cluster), "ctas": size, "most": MOST_RESIDENT // size * size}
 
 
-def _check_pointer(memory: Memory) -> tuple[str, str]:
+def check_pointer(memory: Memory) -> tuple[str, str]:
+    """A condition in C under which a pointer is refused, and the error."""
     return f"(size_t){memory.name} % {memory.align_bytes}", "cudaErrorMisalignedAddress"
 
 
@@ -210,7 +241,7 @@ def _in_double(count: Index) -> str:
     return f"(double)({to_c(count)})"
 
 
-def _check_param(param: Param) -> Iterator[tuple[str, str]]:
+def check_param(param: Param) -> Iterator[tuple[str, str]]:
     """What the kernel was proved for: outside of it, its vectors are misaligned and its indices leave int."""
     if param.var is None:
         return

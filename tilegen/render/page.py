@@ -57,6 +57,7 @@ class Page:
     modules: dict[str, Any] = field(default_factory=dict)
     multiplied: tuple[Memory, ...] = ()  # registers that products take, by the names that the text around has for them
     constant: frozenset[str] = frozenset()  # of these, that the text around may not write
+    reserved: frozenset[str] = frozenset()  # kernels of the same file
     is_conditional: bool = False  # whether the text around stands under a condition
 
     def meeting_of(self, roles: tuple[str, ...]) -> tuple[int, int]:
@@ -139,7 +140,7 @@ def arch_sides(name: str, arch: str) -> str:
 # ---------------------------------------------------------------- the __device__ functions
 def define(page: Page, name: str, signature: Any, note: str) -> str:
     """The name of a function with that signature and body: an equal one is shared, another gets the next number."""
-    taken = {page.plan.name, *(m.name for m in page.plan.memories), *prelude_names()}
+    taken = {page.plan.name, *page.reserved, *(m.name for m in page.plan.memories), *prelude_names()}
     taken |= {p.name for p in page.plan.params} | {b.name for b in page.plan.barriers}
     for s in all_steps(page.plan):
         taken |= {s.var.name} if isinstance(s, Let | Repeat) else set()

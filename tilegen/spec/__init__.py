@@ -1,6 +1,6 @@
 """From YAML to a checked Spec, with the place of every error."""
 
-from tilegen.spec.loader import load
+from tilegen.spec.reading import load
 from tilegen.spec.schema import schema
 from tilegen.spec.sources import NamedText, OwnData, Source
 

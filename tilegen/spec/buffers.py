@@ -16,7 +16,7 @@ from tilegen.spec.absent import refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flaw, shorten
-from tilegen.spec.later import LATER_SCOPES, refuse_later
+from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
@@ -42,6 +42,7 @@ class Buffers(Setting):
     found: dict[str, Buffer] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     scopes: dict[str, tuple[str, Mark | None]] = field(default_factory=dict)  # of 'auto' registers: of their first op
+    is_pass: bool = False  # of several: then arrays may be workspaces
     layout_nodes: dict[str, Node] = field(default_factory=dict)
     roles: dict[str, tuple[str, Mark | None]] = field(default_factory=dict)  # of registers: whose they are, since where
 
@@ -97,8 +98,10 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     fields = check_fields(node, BufferFields, what, findings, key.mark)
     if fields is None or not isinstance(node, Mapping):
         return None
-    if fields.scope in LATER_SCOPES:
-        raise refuse_later(f"the scope '{fields.scope}'", node["scope"])
+    is_workspace = fields.scope == "workspace"
+    if is_workspace:
+        _check_workspace(node, fields, state, what)
+        fields = fields.model_copy(update={"scope": "global"})
     if fields.scope == "tmem":
         check_tensor_buffer(node, fields.dtype, state.arch, what)
     ok = len(findings.found)
@@ -143,12 +146,28 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
         partial=fields.partial, over=tuple(fields.over or ()), values=_read_values(node, fields, state.params),
+        is_workspace=is_workspace,
     )  # fmt: skip
 
 
 def _read_values(node: Mapping, fields: BufferFields, params: Params) -> Values | None:
     text = node["values"] if fields.values is not None else None
     return read_values(text.passage, fields.dtype, params) if isinstance(text, Scalar) else None
+
+
+def _check_workspace(node: Mapping, fields: BufferFields, state: Buffers, what: str) -> None:
+    """Raises TG106 outside of a pass, and for what only a caller's array has; TG209 for a layout that is chosen."""
+    if not state.is_pass:
+        message = f"{what} is a workspace, which one kernel writes for another to read, but the spec is one kernel"
+        raise Flaw("TG106", message, node["scope"].mark, "write 'passes', or 'scope: global'")
+    if fields.partial:
+        message = f"'partial' is for arrays that the caller gives, and {what} is a workspace"
+        raise Flaw("TG106", message, node["partial"].mark, "remove it: what is read of a workspace must be written")
+    if fields.values is not None:
+        raise refuse_later("'values' of a workspace", node["values"])
+    if (layout := node.get("layout")) and is_auto(layout):
+        message = f"'auto' chooses layouts of shared and register buffers, but {what} is a workspace"
+        raise Flaw("TG209", message, layout.mark, "write the layout, or 'row'")
 
 
 def _check_auto(node: Node, scope: str, what: str) -> None:
@@ -176,7 +195,8 @@ def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Fin
     shape: list[Index] = []
     for item in node.items:
         with findings.collect():
-            extent = read_number(item, state.params.names, f"an extent of {what}", is_size=True)
+            names = state.params.launched_names if state.is_pass else state.params.names
+            extent = read_number(item, names, f"an extent of {what}", is_size=True)
             if isinstance(extent, (Var, Formula)) and scope != "global":
                 raise Flaw(
                     "TG112",

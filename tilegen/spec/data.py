@@ -53,6 +53,7 @@ class Buffer:
     partial: bool = False  # of an output: elements may be left unwritten
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
     values: Values | None = None  # of a global array: what its caller promises of every element
+    is_workspace: bool = False  # global memory that the launcher brings: no contents before, nobody's afterwards
 
     @property
     def memory(self) -> str:

@@ -9,8 +9,6 @@ from tilegen.layouts import cute
 from tilegen.spec.findings import Flaw, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
-LATER_KEYS = ("passes",)  # of a spec
-LATER_SCOPES = ("workspace",)
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),

@@ -1,9 +1,9 @@
-"""A spec's text to a Spec, or one SpecError with everything that is wrong with it."""
+"""The parts of a text to the Spec of one kernel, or one SpecError with everything that is wrong with it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tilegen import layouts
 from tilegen.errors import LayoutError
@@ -24,14 +24,13 @@ from tilegen.spec.header import (
     read_overlap,
     read_threads,
 )  # fmt: skip
-from tilegen.spec.later import LATER_KEYS
 from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.params import Params, read_params
 from tilegen.spec.ranges import Cases, Range
 from tilegen.spec.roles import check_registers, read_barriers, read_roles
-from tilegen.spec.sources import Source, compose_source, read_source
+from tilegen.spec.sources import NamedText
 from tilegen.spec.statements import STATEMENTS, cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
 from tilegen.spec.unused import find_unused, find_written_back
@@ -40,31 +39,30 @@ from tilegen.spec.version import read_version
 from tilegen.spec.whole import check_alone
 
 
-def load(
-    source: Source,
-    forms: Dict[str, Form],
-    arch: str | None = None,
-    overrides: Dict[str, int | float] | None = None,
-) -> Spec:
-    """The checked spec of a file, of a text (a str with a newline in it), or of a dict.
+@dataclass(frozen=True)
+class Reading:
+    """What a text is read with.
 
     ``forms``: the ops by name. ``arch`` overrides the spec's; ``overrides`` sets compile-time params and the defaults
-    of runtime ones. Raises InputError when the file cannot be read, SpecError with every finding otherwise, TypeError
-    for a source that is none of these.
-
-    >>> load("kernel: k\\nthreads: 32\\nops: []\\n", {}).kernel
-    'k'
+    of runtime ones.
     """
-    given = read_source(source)
-    findings = Findings()
-    root = compose_source(source, given, findings)
+
+    given: NamedText
+    forms: Dict[str, Form]
+    arch: str | None = None
+    overrides: Dict[str, int | float] = field(default_factory=dict)
+
+
+def read_spec(root: Mapping, reading: Reading, findings: Findings, is_pass: bool = False) -> Spec:
+    """The checked spec of one kernel; arrays of a pass may be workspaces. Raises SpecError with every finding."""
+    given, forms = reading.given, reading.forms
     _check_keys(root, forms, findings)
     root = _mend_keys(root)
     register = Register()
-    kernel = _read_kernel(root.get("kernel"), register, findings)
+    kernel = read_kernel(root.get("kernel"), register, findings)
     version = read_version(root.get("version"), findings)
-    target = read_arch(root, arch, findings)
-    params = read_params(root.get("params"), overrides or {}, register, findings)
+    target = read_arch(root, reading.arch, findings)
+    params = read_params(root.get("params"), reading.overrides, register, findings)
     _stop_if_unread(root, "params", findings)
     roles, role_threads = read_roles(root, params.names, target, register, findings)
     threads = role_threads if "roles" in root else read_threads(root.get("threads"), params.names, findings)
@@ -74,7 +72,7 @@ def load(
     cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
     overlap = read_overlap(root.get("overlap"), findings)
     terms = read_barriers(root.get("barriers"), params.names, register, findings)
-    buffers = Buffers(params, max((r.threads for r in roles), default=threads), target)
+    buffers = Buffers(params, max((r.threads for r in roles), default=threads), target, is_pass=is_pass)
     read_buffers(root.get("buffers"), buffers, register, findings)
     _stop_if_unread(root, "buffers", findings)
     axes = cta_variables(grid, cluster)
@@ -112,9 +110,7 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
     """The keys of the spec itself: unknown, missing, or without a value."""
     fields = SpecFields.model_fields
     for key, value in root.entries:
-        if key.text in LATER_KEYS:
-            findings.report("TG190", f"the key '{key.text}' is not yet supported", key.mark)
-        elif key.text not in fields:
+        if key.text not in fields:
             findings.report(
                 "TG101", f"unknown key '{shorten(key.text)}' in the spec", key.mark, suggest(key.text, fields)
             )
@@ -123,7 +119,7 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
     needed = [name for name, field in fields.items() if field.is_required()]
     if not _may_choose_launch(root, forms) and _find_meant(root, "roles") is None:
         needed.append("threads")
-    for name in needed if not any(key in root for key in LATER_KEYS) else ():
+    for name in needed:
         if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.part(0), hint)
@@ -140,7 +136,7 @@ def _mend_keys(root: Mapping) -> Mapping:
     fields = SpecFields.model_fields
     found: list[tuple[Scalar, Node]] = []
     for key, value in root.entries:
-        near = "" if key.text in fields or key.text in LATER_KEYS else find_near(key.text, fields)
+        near = "" if key.text in fields else find_near(key.text, fields)
         is_meant = near and near not in root
         found.append((replace(key, text=near, value=near) if is_meant else key, value))
     return replace(root, entries=tuple(found))
@@ -163,7 +159,8 @@ def _may_choose_launch(root: Mapping, forms: Dict[str, Form]) -> bool:
     return any(not name or isinstance(forms.get(name), WholeForm) for name in meant)
 
 
-def _read_kernel(node: Node | None, register: Register, findings: Findings) -> str:
+def read_kernel(node: Node | None, register: Register, findings: Findings) -> str:
+    """The name of a kernel; "" where it is wrong."""
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return ""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):

@@ -22,7 +22,8 @@ class BufferFields(_Fields):
     """A buffer of its own bytes."""
 
     scope: Literal["global", "shared", "register", "tmem", "workspace"] = Field(
-        description="where it lives; tmem: Blackwell's tensor memory, which ops do not touch yet"
+        description="where it lives; workspace: global memory that the launcher brings, of a spec of passes; tmem: "
+        "Blackwell's tensor memory, which ops do not touch yet"
     )
     dtype: str = Field(description="the type of an element, e.g. float32")
     shape: list[int | str] = Field(
@@ -226,6 +227,32 @@ class SpecFields(_Fields):
     )
     buffers: dict[str, Any] = Field(default={}, description="name: the buffer's memory, dtype, shape and layout")
     ops: list[Any] = Field(description="what the kernel does, in order")
+
+
+class PassFields(_Fields):
+    """What a pass says beside the launch, the buffers and the ops of a kernel."""
+
+    name: str = Field(description="the name of the pass; its kernel is called <kernel>_<name>")
+    when: str | bool | None = Field(default=None, description="launched only where this condition on params holds")
+
+
+class ProgramFields(_Fields):
+    """Several kernels that one launch runs, one after another."""
+
+    kernel: str = Field(description="the name of the program; a pass adds its own: <kernel>_<pass>")
+    version: Annotated[int, Field(ge=1, le=VERSION)] | None = Field(
+        default=None, description="the version of the language that the spec is written in; the newest where not given"
+    )
+    arch: str = Field(default="sm_90", description="the GPU generation, e.g. sm_90")
+    params: dict[str, Any] = Field(default={}, description="as of one kernel; each pass has those that it names")
+    buffers: dict[str, Any] = Field(
+        default={}, description="arrays that the passes share: global ones of the caller, and workspaces"
+    )
+    passes: list[Any] = Field(min_length=1, max_length=32, description="the kernels, in order")
+
+
+# A pass is a kernel without what all passes share.
+PASS_KEYS = (*PassFields.model_fields, *(k for k in SpecFields.model_fields if k not in ProgramFields.model_fields), "buffers")
 
 
 AnyFields = TypeVar("AnyFields", bound=BaseModel)

@@ -39,6 +39,11 @@ class Params:
         return Names(values, unused, frozenset(self.broken))
 
     @property
+    def launched_names(self) -> Names:
+        """The same with counts of CTAs that the launch alone knows, as extents of workspaces."""
+        return self.names.with_values({p.name: p.var for p in self.runtime if p.launched is not None and p.var})
+
+    @property
     def defaults(self) -> dict[str, int]:
         """The runtime integers at their defaults."""
         return default_values(self.runtime)

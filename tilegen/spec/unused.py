@@ -21,7 +21,7 @@ def find_unused(root: Mapping, threads: int) -> tuple[Diagnostic, ...]:
         return ()
     said = tuple((value, frozenset(list_words(value))) for value in _list_values(root))
     sections = (("params", "param"), ("buffers", "buffer"), ("roles", "role"))
-    found = [w for section, what in sections for w in _find_unnamed(root, section, what, said)]
+    found = [w for section, what in sections for w in find_unnamed(root, section, what, said)]
     found += _find_unread(ops)
     node, lanes = root.get("threads"), SCOPES["warp"].threads
     if node is not None and (rest := threads % lanes):
@@ -52,7 +52,7 @@ def find_written_back(ops: Items[Statement]) -> tuple[Diagnostic, ...]:
     return tuple(found)
 
 
-def _find_unnamed(
+def find_unnamed(
     root: Mapping, section: str, what: str, said: tuple[tuple[Node, frozenset[str]], ...]
 ) -> Iterator[Diagnostic]:
     """Warnings for what a section declares and no other value says; ``said``: all values with the words in them."""

@@ -1,6 +1,7 @@
 """The version of the language that a spec is written in: each adds to the one before, and means what that meant.
 
 1: all up to clips at the end of an array. 2: clips at both ends, ``pad``, ``values``, ``choices``, computed params.
+3: ``passes`` and workspaces.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from tilegen.spec.findings import Findings
 from tilegen.spec.nodes import Node, Scalar, describe_node
 
-VERSION = 2  # the newest
+VERSION = 3  # the newest
 
 
 def read_version(node: Node | None, findings: Findings) -> int:

@@ -1,0 +1,261 @@
+"""The key ``passes``: a spec of several kernels is read as one spec for each, and what they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from tilegen.errors import SpecError
+from tilegen.index import bound
+from tilegen.near_words import suggest
+from tilegen.plan import RESIDENT_CTAS, Param
+from tilegen.scopes import COUNT_AXES, CTA_AXES
+from tilegen.spec.buffers import Buffers, read_buffers
+from tilegen.spec.expressions import read_condition
+from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.header import read_arch
+from tilegen.spec.loader import Reading, read_kernel, read_spec
+from tilegen.spec.models import PASS_KEYS, ProgramFields, report_null
+from tilegen.spec.names import Names, Register, check_name
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
+from tilegen.spec.params import Params, read_params
+from tilegen.spec.program import Count, Pass, Program
+from tilegen.spec.unused import find_unnamed
+from tilegen.spec.version import read_version
+
+_SHARED_SCOPES = ("global", "workspace")
+_COUNT = re.compile(r"\b([A-Za-z_]\w*)\.(b[xyz]_count)\b")
+
+
+@dataclass
+class _Passes:
+    """The passes so far, and what later ones know of them."""
+
+    root: Mapping
+    reading: Reading
+    findings: Findings
+    passes: list[Pass] = field(default_factory=list)
+    grids: dict[str, Mapping | None] = field(default_factory=dict)  # of passes by name, the section 'grid'
+    counts: dict[str, Count] = field(default_factory=dict)  # by the param's name
+
+
+def read_program(root: Mapping, reading: Reading, findings: Findings) -> Program:
+    """The checked program of a spec with ``passes``. Raises SpecError with every finding."""
+    register, given = Register(), reading.given
+    _check_keys(root, findings)
+    kernel = read_kernel(root.get("kernel"), register, findings)
+    version = read_version(root.get("version"), findings)
+    target = read_arch(root, reading.arch, findings)
+    params = read_params(root.get("params"), reading.overrides, register, findings)
+    _check_common(root.get("buffers"), findings)
+    findings.raise_all()
+    state = _Passes(root, reading, findings)
+    for node in _list_passes(root["passes"], findings):
+        with findings.collect():
+            _read_pass(kernel, node, params.names, state)
+    buffers = _read_common(params, target, register, state)
+    findings.raise_all()
+    said = tuple((value, frozenset(list_words(value))) for value in (root["passes"], *_list_entries(root)))
+    unnamed = (*find_unnamed(root, "params", "param", said), *find_unnamed(root, "buffers", "buffer", said))
+    warnings = (*unnamed, *(w for one in state.passes for w in one.spec.warnings))
+    return Program(
+        kernel, target, tuple(params.runtime), tuple(params.constants), tuple(buffers.found.values()),
+        tuple(state.passes), tuple(state.counts.values()), given.name, given.text, version, tuple(dict.fromkeys(warnings)),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- what all passes share
+def _check_keys(root: Mapping, findings: Findings) -> None:
+    known = list(ProgramFields.model_fields)
+    for key, value in root.entries:
+        if key.text not in known:
+            of_pass = key.text in PASS_KEYS
+            message = f"'{shorten(key.text)}' beside 'passes'" if of_pass else f"unknown key '{shorten(key.text)}' in the spec"
+            hint = "write it in each pass that needs it" if of_pass else suggest(key.text, known)
+            findings.report("TG101", message, key.mark, hint)
+        elif isinstance(value, Scalar) and value.value is None:
+            report_null(key, value, findings)
+    if "kernel" not in root:
+        findings.report("TG102", "the spec needs the key 'kernel'", root.place.part(0), "add 'kernel: ...'")
+
+
+def _check_common(node: Node | None, findings: Findings) -> None:
+    """Arrays of all passes lie in global memory; registers and shared memory are a pass's own."""
+    for key, scope in _list_scopes(node):
+        if scope is not None and scope.text not in _SHARED_SCOPES:
+            message = f"'{shorten(key.text)}' is {scope.text} memory, which no two passes share"
+            findings.report("TG106", message, scope.mark, "declare it in the 'buffers' of the pass that uses it")
+
+
+def _list_scopes(node: Node | None) -> Iterator[tuple[Scalar, Scalar | None]]:
+    for key, value in node.entries if isinstance(node, Mapping) else ():
+        scope = value.get("scope") if isinstance(value, Mapping) else None
+        yield key, scope if isinstance(scope, Scalar) else None
+
+
+def _list_entries(root: Mapping) -> Iterator[Node]:
+    for section in ("params", "buffers"):
+        node = root.get(section)
+        yield from (value for _, value in node.entries) if isinstance(node, Mapping) else ()
+
+
+def _read_common(params: Params, arch: str, register: Register, state: _Passes) -> Buffers:
+    """The shared arrays by themselves, also those that no pass names; counts of CTAs are runtime params here."""
+    known = replace(params, runtime=[*params.runtime, *(c.param for c in state.counts.values())])
+    buffers = Buffers(known, 1, arch, is_pass=True)
+    node = state.root.get("buffers")
+    if node is not None:
+        with state.findings.collect():
+            read_buffers(_write_counts(node, "", state), buffers, register, state.findings)
+    return buffers
+
+
+# ---------------------------------------------------------------- one pass
+def _list_passes(node: Node, findings: Findings) -> Iterator[Mapping]:
+    if not isinstance(node, Sequence) or not node.items:
+        findings.report("TG103", f"'passes' must be a list of kernels, not {describe_node(node)}", node.mark)
+        return
+    for item in node.items:
+        if isinstance(item, Mapping):
+            yield item
+        else:
+            hint = "write '- name: NAME', and under it the launch and the ops"
+            findings.report("TG103", f"a pass must be a mapping, not {describe_node(item)}", item.mark, hint)
+
+
+def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None:
+    name = _read_name(node, state)
+    when = read_condition(node["when"], names) if "when" in node else True
+    for key, scope in _list_scopes(node.get("buffers")):
+        if scope is not None and scope.text in _SHARED_SCOPES:
+            message = f"'{shorten(key.text)}' is declared in a pass, and {scope.text} memory is every pass's"
+            raise Flaw("TG106", message, scope.mark, "declare it in the 'buffers' beside 'passes'")
+    root = _build_root(kernel, name, node, state)
+    try:
+        reading = replace(state.reading, overrides=_choose_overrides(root, state))
+        spec = read_spec(root, reading, Findings(), is_pass=True)
+    except SpecError as error:
+        state.findings.found.extend(error.diagnostics)
+        return
+    for p in spec.params:
+        if p.launched is not None and p.var is not None:
+            known = f"{name}_{p.name}"
+            given = replace(p, name=known, var=replace(p.var, name=known), launched=None)
+            state.counts[known] = Count(given, name, COUNT_AXES.index(p.name))
+    state.passes.append(Pass(name, spec, when, node.mark))
+
+
+def _read_name(node: Mapping, state: _Passes) -> str:
+    """The name of a pass, which no other has. Raises TG102, TG103, TG107, TG108."""
+    given = node.get("name")
+    if given is None:
+        raise Flaw("TG102", "a pass needs the key 'name'", node.place.part(node.place.column), "add '- name: ...'")
+    if not isinstance(given, Scalar) or not isinstance(given.value, str):
+        raise Flaw("TG103", f"the name of a pass must be a text, not {describe_node(given)}", given.mark)
+    name = check_name(given.passage, "pass")
+    if name in state.grids:
+        raise Flaw("TG108", f"'{name}' already names a pass", given.mark)
+    grid = node.get("grid")
+    state.grids[name] = _write_counts(grid, name, state) if isinstance(grid, Mapping) else None  # type: ignore[assignment]
+    return name
+
+
+def _build_root(kernel: str, name: str, node: Mapping, state: _Passes) -> Mapping:
+    """The spec that a pass is: what all share as far as the pass names it, and its own keys."""
+    unknown = [key for key, _ in node.entries if key.text not in PASS_KEYS]
+    for key in unknown:
+        state.findings.report("TG101", f"unknown key '{shorten(key.text)}' in a pass", key.mark, suggest(key.text, PASS_KEYS))
+    shared = [(key, value) for key, value in state.root.entries if key.text in ("version", "arch")]
+    title, at = f"{kernel}_{name}", node["name"]
+    entries: list[tuple[Scalar, Node]] = [(Scalar(at.place, "kernel", "kernel"), Scalar(at.place, title, title)), *shared]
+    own = [(key, value) for key, value in node.entries if key.text not in ("name", "when", "buffers") and key not in unknown]
+    own = [(key, _write_counts(value, name, state)) for key, value in own]
+    buffers = _choose_buffers(name, node, state)
+    words = {word for value in (*(v for _, v in own), *(v for _, v in buffers)) for word in list_words(value)}
+    params = _choose_params(words, node, state)
+    for section, found in (("params", params), ("buffers", buffers)):
+        if found:
+            place = (state.root.get(section) or node.get(section) or node).place
+            entries.append((Scalar(place, section, section), Mapping(place, tuple(found))))
+    return Mapping(node.place, (*entries, *own), node.is_flow, node.is_torn)
+
+
+def _choose_buffers(name: str, node: Mapping, state: _Passes) -> list[tuple[Scalar, Node]]:
+    """The shared arrays that a pass names, and those of which they are views, before its own buffers."""
+    common = state.root.get("buffers")
+    entries = common.entries if isinstance(common, Mapping) else ()
+    words = set(list_words(node))
+    while True:
+        found = [(key, value) for key, value in entries if key.text in words]
+        more = {word for _, value in found for word in list_words(value)}
+        if more <= words:
+            break
+        words |= more
+    own = node.get("buffers")
+    found += own.entries if isinstance(own, Mapping) else ()
+    return [(key, _write_counts(value, name, state)) for key, value in found]
+
+
+def _choose_params(words: set[str], node: Mapping, state: _Passes) -> list[tuple[Scalar, Node]]:
+    """The params that a pass names, those from which they are computed, and counts of CTAs of passes before."""
+    section = state.root.get("params")
+    entries = section.entries if isinstance(section, Mapping) else ()
+    named = set(words)
+    for key, value in reversed(entries):
+        named |= set(list_words(value)) if key.text in named else set()
+    for _ in entries:  # a param may stand before those that it is computed from
+        named |= {word for key, value in entries if key.text in named for word in list_words(value)}
+    counts = [count.param for name, count in state.counts.items() if name in words]
+    return [(key, value) for key, value in entries if key.text in named] + [_write_param(p, node) for p in counts]
+
+
+def _write_param(param: Param, node: Mapping) -> tuple[Scalar, Node]:
+    """A count of CTAs as an entry of ``params``."""
+    assert param.var is not None
+    fields = {"default": int(param.default), "multiple_of": param.var.step, "max": bound(param.var) - 1}
+    place = node["name"].place
+    entries = ((Scalar(place, key, key), Scalar(place, str(value), value)) for key, value in fields.items())
+    return Scalar(place, param.name, param.name), Mapping(place, tuple(entries))
+
+
+def _choose_overrides(root: Mapping, state: _Passes) -> dict[str, int | float]:
+    section = root.get("params")
+    return {k: v for k, v in state.reading.overrides.items() if isinstance(section, Mapping) and k in section}
+
+
+# ---------------------------------------------------------------- CTAs of another pass
+def _write_counts(node: Node, reader: str, state: _Passes) -> Node:
+    """A part of the text with ``rows.bx_count`` as what it is: the extent in the grid of rows, or a param of the launch.
+
+    ``reader``: the pass that says it, "" where all read it. Raises TG105 for a pass that is not there, or comes later.
+    """
+    if isinstance(node, Sequence):
+        return replace(node, items=tuple(_write_counts(item, reader, state) for item in node.items))
+    if isinstance(node, Mapping):
+        return replace(node, entries=tuple((key, _write_counts(value, reader, state)) for key, value in node.entries))
+    if not isinstance(node.value, str) or not _COUNT.search(node.text):
+        return node
+    text = _COUNT.sub(lambda found: _say_count(found, node, reader, state), node.text)
+    return replace(node, text=text, value=text)
+
+
+def _say_count(found: re.Match[str], node: Scalar, reader: str, state: _Passes) -> str:
+    owner, count = found.groups()
+    if owner not in state.grids:
+        message = f"'{owner}' is no pass" if owner not in _names_of_passes(state.root) else f"pass '{owner}' comes later"
+        raise Flaw("TG105", message, node.locate(*found.span()), suggest(owner, state.grids))
+    grid, axis = state.grids[owner], CTA_AXES[COUNT_AXES.index(count)]
+    extent = grid.get(axis) if grid is not None else None
+    if not isinstance(extent, Scalar):
+        return "1"
+    if RESIDENT_CTAS not in extent.text:
+        return f"({extent.text})" if not extent.text.isalnum() else extent.text
+    return count if owner == reader else f"{owner}_{count}"
+
+
+def _names_of_passes(root: Mapping) -> set[str]:
+    node = root["passes"]
+    items = node.items if isinstance(node, Sequence) else ()
+    names = (item.get("name") for item in items if isinstance(item, Mapping))
+    return {name.text for name in names if isinstance(name, Scalar)}
