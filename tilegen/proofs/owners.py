@@ -79,7 +79,8 @@ def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
 def may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
     """Elements of an array that is also read keep what they are; of an output, only where the spec says so."""
     is_output = any(m.name == name and m.access == "out" for m in plan.memories)
-    return spec.whole is None and (spec.buffer(name).partial or not is_output)
+    buffer = spec.buffer(name)
+    return buffer.is_workspace or (spec.whole is None and (buffer.partial or not is_output))
 
 
 def launch_cases(spec: Spec, default: Case) -> list[dict[str, int]]:

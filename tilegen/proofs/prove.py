@@ -60,6 +60,7 @@ class Proof:
     warnings: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()
     sample: RanWith | None = None
+    unwritten: tuple[tuple[str, str], ...] = ()  # workspaces that are not written whole, or not surely, and why
 
 
 def may_take_long(plan: Plan) -> bool:
@@ -80,10 +81,13 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     owners = check_owners(spec, plan)
-    warnings = [_unlooked(spec, f) for f in owners.unlooked]
+    unwritten = {f.memory: f"may leave elements unwritten: {f.message}" for f in owners.unlooked if spec.buffer(f.memory).is_workspace}
+    warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]
     notes += owners.notes
     for case, f in owners.found:
-        if f.code == NO_OWNER and not may_be_partial(spec, plan, f.memory):
+        if f.code == NO_OWNER and spec.buffer(f.memory).is_workspace:
+            unwritten.setdefault(f.memory, _say_unwritten(spec, plan, f, case))
+        elif f.code == NO_OWNER and not may_be_partial(spec, plan, f.memory):
             errors.append(_unowned(spec, plan, f, case))
         elif f.severity == "error":
             errors.append(_finding(spec, f))
@@ -105,7 +109,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     first = sum(steps[: len(parameter_cases(spec))])
     warnings += needless_syncs(spec, plan, runs, first)
     drawn = None if sample is None else (tuple(sample.case.items()), sample.ctas)
-    return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn)
+    return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn, tuple(unwritten.items()))
 
 
 def _carry_out_all(
@@ -192,6 +196,14 @@ def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) 
     hint = f"{short or 'write every element'}, or say 'partial: true' on the buffer"
     message = f"{finding.message}{used and f' with {used}'}{named}"
     return Diagnostic(finding.code, message, spec.buffer(finding.memory).mark, hint)
+
+
+def _say_unwritten(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> str:
+    """Which element of a workspace a kernel leaves unwritten, and at which sizes."""
+    first = find_unowned(plan, written_boxes(spec), finding.memory, case)
+    where = f" {finding.memory}{first}" if first is not None else " elements of it"
+    used = say_case(case)
+    return f"leaves{where} unwritten{f' with {used}' if used else ''}"
 
 
 def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:

@@ -1,0 +1,96 @@
+"""Several kernels: each is chosen, planned and proved as one kernel is, then what they leave for each other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from tilegen.errors import Diagnostic, ProofError, SpecError
+from tilegen.notebooks import Shown
+from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
+from tilegen.plan import ProgramPlan
+from tilegen.planner import plan_program, plan_spec
+from tilegen.side_by_side import run_tasks
+from tilegen.spec.program import Program
+
+
+@dataclass(frozen=True, repr=False)
+class BuiltProgram(Shown):
+    """The kernels of a program: one CUDA source, one manifest (JSON data), the plan of a launch, and each kernel.
+
+    ``passes`` are the kernels in their order. The source of each is that of all of them.
+    """
+
+    source: str
+    manifest: dict[str, Any]
+    plan: ProgramPlan
+    spec: Program
+    passes: tuple[Built, ...]
+
+    def __repr__(self) -> str:
+        names = ", ".join(one.name for one in self.spec.passes)
+        return f"<Built {self.plan.name} for {self.plan.arch}: {len(self.passes)} kernels, {names}>"
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What may not be meant: of the text, and of what the proofs showed to be needless."""
+        return (*self.spec.warnings, *(w for one in self.passes for w in one.proof.warnings))
+
+
+def settle_program(program: Program, processes: int = 1) -> Program:
+    """The program with nothing left to choose in any pass. Raises SpecError with the errors of all passes."""
+    tasks = [partial(settle, one.spec, processes) for one in program.passes]
+    specs = _try_all(tasks, SpecError)
+    passes = tuple(replace(one, spec=spec) for one, spec in zip(program.passes, specs, strict=True))
+    return replace(program, passes=passes)
+
+
+def build_program(program: Program, processes: int = 1) -> BuiltProgram:
+    """The kernels of a program, proved one by one and together. Raises SpecError, ProofError with all that is wrong."""
+    from tilegen.proofs.workspaces import check_workspaces
+    from tilegen.render.programs import program_info, render_program
+
+    built = _try_all([partial(build_kernel, one.spec, processes) for one in program.passes], ProofError)
+    check_workspaces(program, [(one.plan, one.proof) for one in built])
+    plan = plan_program(program)
+    source = render_program(plan)
+    digest = hashlib.sha256(source.encode()).hexdigest()
+    passes = tuple(replace(one, source=source, manifest=one.manifest | {"source_sha256": digest}) for one in built)
+    manifest = {
+        "tilegen": 1, **program_info(plan), "source_sha256": digest,
+        "passes": [
+            {"name": one.name, **kernel.manifest, **launch}
+            for one, kernel, launch in zip(program.passes, passes, program_info(plan)["passes"], strict=True)
+        ],
+    }  # fmt: skip
+    return BuiltProgram(source, manifest, plan, program, passes)
+
+
+def explain_program(program: Program, processes: int = 1) -> dict[str, Any]:
+    """What ``explain`` says of each pass, and of what they share, as JSON data."""
+    from tilegen.render.programs import program_info
+
+    info = program_info(plan_program(program))
+    shared = {key: info[key] for key in ("kernel", "arch", "workspace_bytes", "workspaces", "arrays", "params")}
+    passes = [
+        {"name": one.name, **{key: launch[key] for key in ("when",) if key in launch}}
+        | explain_spec(one.spec, plan_spec(one.spec), processes)
+        for one, launch in zip(program.passes, info["passes"], strict=True)
+    ]
+    return {**shared, "passes": passes}
+
+
+def _try_all(tasks: Sequence[Callable[[], Any]], kind: type[SpecError] | type[ProofError]) -> list[Any]:
+    """What the tasks return; one error of that kind with what any of them found."""
+    found, wrong = [], list[Diagnostic]()
+    for task in tasks:
+        try:
+            found.append(task())
+        except kind as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise kind(tuple(dict.fromkeys(wrong)))
+    return found
