@@ -31,7 +31,7 @@ from tilegen.cli.options import Manner
 from tilegen.cli.several import do_all, read_specs, sort_out, try_all
 from tilegen.cli.sharing import open_gpu
 from tilegen.errors import EnvironmentLack, TilegenError
-from tilegen.pipeline import build, load
+from tilegen.pipeline import Built, build_kernel, load, load_kernel
 from tilegen.verifying import HERE
 
 
@@ -59,8 +59,11 @@ def bench_command(
     sources, manner = read_specs(specs), Manner(form, jobs=jobs)
     names = tuple(sources)
 
+    def make(name: str, processes: int = 1) -> Built:
+        return build_kernel(load_kernel(sources[name], arch, settings, processes, "bench"), processes)
+
     def prepare(name: str, access: gpu.GpuAccess) -> Ready:
-        return prepare_kernel(build(sources[name], arch, settings), wishes.seed, access)
+        return prepare_kernel(make(name), wishes.seed, access)
 
     with open_gpu(manner, len(names)) as (count, access, tend):
         try:
@@ -76,7 +79,7 @@ def bench_command(
     with open_session() as session:
 
         def time(name: str) -> Result:
-            ready = found.get(name) or Ready(build(sources[name], arch, settings, jobs))
+            ready = found.get(name) or Ready(make(name, jobs))
             assert isinstance(ready, Ready)
             return bench_built(session, ready.built, replace(wishes, is_verified=ready.is_verified))
 

@@ -18,7 +18,7 @@ from tilegen.cli.watching import watch
 from tilegen.cli.writing import read_text, write_together
 from tilegen.decisions import Operation, count_words
 from tilegen.errors import Diagnostic, ProofError, SpecError
-from tilegen.pipeline import Built, build, output_texts
+from tilegen.pipeline import Built, BuiltProgram, build, kernels_of, output_texts
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def _build(wishes: BuildWishes, manner: Manner) -> int:
     def make(spec: str) -> _Output:
         begun = time.perf_counter()
         built = build(sources[spec], wishes.arch, wishes.settings, processes=share)
-        built = refuse_losses(add_resources(built)) if wishes.compiles else built
+        if wishes.compiles:
+            built = add_resources(built)
+            refuse_losses(built)
         output = _describe(spec, built, folder, time.perf_counter() - begun)
         return replace(output, stale=_list_stale(output, folder, wishes.compiles)) if wishes.checks else output
 
@@ -115,40 +117,59 @@ def _show(output: _Output, wishes: BuildWishes, manner: Manner) -> None:
         say("\n  ".join(output.lines if manner.verbose else output.lines[:1]))
 
 
-def refuse_losses(built: Built) -> Built:
-    """The same kernel; raises ProofError TG493 where ptxas does not keep to what it was written for."""
-    compiled = built.manifest["compiled"]
+def refuse_losses(built: Built | BuiltProgram) -> None:
+    """Raises ProofError TG493 where ptxas does not keep to what the kernels were written for."""
+    found = [f"{one.plan.name}: {what}" for one in kernels_of(built) for what in _list_losses(one.manifest["compiled"])]
+    if found:
+        hint = "without --compile it is built all the same, right but slow"
+        raise ProofError(Diagnostic("TG493", what, hint=hint) for what in found)
+
+
+def _list_losses(compiled: Mapping[str, Any]) -> list[str]:
     spilled = compiled["spill_store_bytes"] + compiled["spill_load_bytes"]
     found = [f"ptxas: {loss}" for loss in compiled["losses"]]
     if spilled:
         registers = f"{compiled['registers']} registers a thread"
         found.append(f"ptxas keeps {spilled} bytes of a thread in memory instead of in {registers}")
-    if not found:
-        return built
-    hint = "without --compile it is built all the same, right but slow"
-    raise ProofError(Diagnostic("TG493", f"{built.plan.name}: {what}", hint=hint) for what in found)
+    return found
 
 
-def describe_output(built: Built, path: str) -> str:
-    """A kernel on one line: its file, the variant of each op, what was proved; with --compile its resources below."""
+def describe_output(built: Built | BuiltProgram, path: str) -> str:
+    """A kernel on one line: its file, the variant of each op, what was proved; with --compile its resources below.
+
+    Of several kernels a line each.
+    """
+    if isinstance(built, Built):
+        return _describe_kernel(built, path)
+    lines = [_describe_kernel(kernel, one.name) for one, kernel in zip(built.spec.passes, built.passes, strict=True)]
+    return "\n  ".join([f"{path}: {count_words(len(lines), 'pass', 'passes')}", *lines])
+
+
+def _describe_kernel(built: Built, name: str) -> str:
     ctas = sum(len(ctas) for _, ctas in built.proof.runs)
     proved = f"proved on {count_words(ctas, 'CTA', 'CTAs')}, {count_words(built.proof.steps, 'step', 'steps')}"
-    line = f"{path}: {', '.join(_variants(built.plan.operations))}; {proved}"
+    line = f"{name}: {', '.join(_variants(built.plan.operations))}; {proved}"
     compiled = built.manifest.get("compiled")
     return f"{line}\n  {describe_resources(compiled)}" if compiled else line
 
 
-def _describe(spec: str, built: Built, folder: Path, seconds: float) -> _Output:
-    name, proof = built.plan.name, built.proof
+def _describe(spec: str, built: Built | BuiltProgram, folder: Path, seconds: float) -> _Output:
+    name = built.plan.name
     path = "-" if str(folder) == "-" else str(folder / f"{name}.cu")
-    more = [f"proved: {_say_run(*run)}" for run in proof.runs]
-    if proof.sample:
-        more.append(f"note: drawn at random beside these: {_say_run(*proof.sample)}")
-    more += [f"note: {note}" for note in proof.notes]
+    more = [line for one in kernels_of(built) for line in _list_proved(one, built.plan.name)]
     lines = (describe_output(built, path), *more, f"in {seconds:.2f} s")
     files = output_texts(built)
     data = _output_data(spec, built, [str(folder / file) for file in files], seconds)
     return _Output(spec, name, files, lines, data, built.warnings)
+
+
+def _list_proved(kernel: Built, program: str) -> list[str]:
+    """What the proof of a kernel ran, and its notes; a pass is named by what it has behind the program's name."""
+    proof, which = kernel.proof, kernel.plan.name.removeprefix(program).removeprefix("_")
+    said = f"{which}: " if which else ""
+    lines = [f"{said}proved: {_say_run(*run)}" for run in proof.runs]
+    lines += [f"{said}note: drawn at random beside these: {_say_run(*proof.sample)}"] if proof.sample else []
+    return lines + [f"{said}note: {note}" for note in proof.notes]
 
 
 def _say_run(case: Sequence[tuple[str, int]], ctas: Sequence[tuple[int, int, int]]) -> str:
@@ -156,21 +177,32 @@ def _say_run(case: Sequence[tuple[str, int]], ctas: Sequence[tuple[int, int, int
     return f"{values}{': ' if values else ''}CTAs {', '.join(f'({x}, {y}, {z})' for x, y, z in ctas)}"
 
 
-def _output_data(spec: str, built: Built, files: Sequence[str], seconds: float) -> dict[str, Any]:
-    """A kernel as JSON data: where it is, the variants of its ops, what was proved, and warnings."""
-    manifest = built.manifest
-    compiled = {"compiled": manifest["compiled"]} if "compiled" in manifest else {}
+def _output_data(spec: str, built: Built | BuiltProgram, files: Sequence[str], seconds: float) -> dict[str, Any]:
+    """A kernel as JSON data: where it is, the variants of its ops, what was proved, and warnings.
+
+    Of a program, ops, proof and resources stand under each of its passes.
+    """
+    if isinstance(built, BuiltProgram):
+        names = (one.name for one in built.spec.passes)
+        done = {"passes": [{"name": name, **_kernel_data(one)} for name, one in zip(names, built.passes, strict=True)]}
+    else:
+        done = _kernel_data(built)
     return {
         "kernel": built.plan.name,
         "spec": spec,
         "arch": built.plan.arch,
         "files": list(files),
-        "ops": [{"op": o.op, "variant": o.variant} for o in built.plan.operations],
-        "proof": {"steps": built.proof.steps, **manifest["proof"]},
-        **compiled,
+        **done,
         "warnings": [diagnostic_data(warning) for warning in built.warnings],
         "seconds": round(seconds, 3),
     }
+
+
+def _kernel_data(built: Built) -> dict[str, Any]:
+    manifest = built.manifest
+    compiled = {"compiled": manifest["compiled"]} if "compiled" in manifest else {}
+    ops = [{"op": o.op, "variant": o.variant} for o in built.plan.operations]
+    return {"ops": ops, "proof": {"steps": built.proof.steps, **manifest["proof"]}, **compiled}
 
 
 def _variants(operations: Sequence[Operation]) -> list[str]:
@@ -223,4 +255,12 @@ def _is_current(name: str, found: str | None, text: str, compiles: bool) -> bool
         manifest = json.loads(found)
     except ValueError:
         return False
-    return isinstance(manifest, dict) and {k: v for k, v in manifest.items() if k != "compiled"} == json.loads(text)
+    return isinstance(manifest, dict) and _without_resources(manifest) == json.loads(text)
+
+
+def _without_resources(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A manifest without what --compile adds to it, or to its passes."""
+    kept = {k: v for k, v in manifest.items() if k != "compiled"}
+    if isinstance(passes := kept.get("passes"), list):
+        kept["passes"] = [_without_resources(one) if isinstance(one, dict) else one for one in passes]
+    return kept

@@ -30,6 +30,7 @@ from tilegen.cli.options import (
     with_jobs,
     with_manner,
     with_one_spec,
+    with_pass,
     with_spec_options,
     with_specs,
 )
@@ -187,19 +188,22 @@ def verify(
 @click.option("--compile", "compiles", is_flag=True, help="Add registers, shared memory, spills and occupancy.")
 @click.option("--resolved", is_flag=True, help="Print SPEC itself, every choice written out: it builds the same bytes.")
 @click.option("--expanded", is_flag=True, help="Print the tile ops that SPEC is, as a spec: it builds the same kernel.")
+@with_pass
 @with_spec_options
 @with_jobs
 @with_color
 def explain(
     spec: str, form: str, only: int | None, shows_all: bool, access: int | None, events: bool, rows: int | None,
-    arch: str | None, settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool,
-    jobs: int,
+    pass_name: str | None, arch: str | None, settings: dict[str, int | float], compiles: bool, resolved: bool,
+    expanded: bool, is_short: bool, jobs: int,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
     SPEC may be -, standard input.
     """
     from tilegen.cli.explaining import (
+        ExplainWishes,
+        PageWishes,
         events_command,
         expand_command,
         explain_command,
@@ -207,6 +211,7 @@ def explain(
         summary_command,
     )
 
+    wishes = ExplainWishes(spec, arch, settings, jobs, pass_name)
     if (resolved or expanded or is_short) and not is_typed("form"):
         form = "text"  # whatever the configuration says
     if (only is not None or shows_all) and (
@@ -219,10 +224,10 @@ def explain(
             option = "--summary" if is_short else f"--format {form}"
             raise click.UsageError(f"{option} stands alone: it is about all of SPEC")
         if is_short:
-            return summary_command(spec, arch, settings, jobs)
+            return summary_command(wishes)
         from tilegen.cli.viewing import picture_command
 
-        return picture_command(spec, form, arch, settings, jobs)
+        return picture_command(wishes, form)
     if resolved and expanded:
         raise click.UsageError("--resolved prints SPEC with its own ops, --expanded with tile ops: take one of them")
     if (resolved or expanded) and (access is not None or compiles or form != "text"):
@@ -233,10 +238,10 @@ def explain(
     if events and (resolved or expanded or compiles or access is not None):
         raise click.UsageError("--events stands without --access, --compile, --resolved and --expanded")
     if events:
-        return events_command(spec, form, rows or 30, arch, settings, jobs)
+        return events_command(wishes, form, rows or 30)
     if resolved or expanded:
-        return (resolve_command if resolved else expand_command)(spec, arch, settings, jobs)
-    return explain_command(spec, form, access, arch, settings, compiles, jobs, shows_all, only)
+        return (resolve_command if resolved else expand_command)(wishes)
+    return explain_command(wishes, PageWishes(form, access, compiles, shows_all, only))
 
 
 class BenchCommand(click.Command):
@@ -329,10 +334,11 @@ def layout(form: str, **wishes: Any) -> int:
     help="The file to write, - for stdout.  [default: KERNEL.html, or layout.html]",
 )  # fmt: skip
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@with_pass
 @with_spec_options
 @with_color
 def view(
-    what: str | None, shape: str | None, output: str | None, opens: bool, arch: str | None,
+    what: str | None, shape: str | None, output: str | None, opens: bool, pass_name: str | None, arch: str | None,
     settings: dict[str, int | float],
 ) -> int:  # fmt: skip
     """Write one self-contained HTML page: layouts, banks and tiled products to look at and to edit.
@@ -342,7 +348,7 @@ def view(
     """
     from tilegen.cli.viewing import ViewWishes, view_command
 
-    return view_command(ViewWishes(what, shape, output, opens, arch, settings))
+    return view_command(ViewWishes(what, shape, output, opens, arch, settings, pass_name))
 
 
 @cli.command(short_help="What an error code means.")

@@ -92,6 +92,9 @@ def with_spec_options(command: Command) -> Command:
     return arch(settings(command))
 
 
+with_pass = click.option("--pass", "pass_name", metavar="NAME", help="Of a spec with passes: the pass NAME alone.")
+
+
 def _count_cpus(_: click.Context, __: click.Parameter, given: int | None) -> int:
     return given or os.cpu_count() or 1
 

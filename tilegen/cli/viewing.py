@@ -10,10 +10,9 @@ from pathlib import Path
 import click
 
 from tilegen.cli.console import print_data, print_note
-from tilegen.cli.explaining import explain_path
+from tilegen.cli.explaining import ExplainWishes, explain_one, load_one
 from tilegen.cli.laying_out import located, read_numbers
 from tilegen.cli.progress import watch_one
-from tilegen.cli.reading import read_spec
 from tilegen.cli.writing import write_together
 from tilegen.viewing import explained_svg, layout_page, spec_page
 
@@ -30,6 +29,7 @@ class ViewWishes:
     opens: bool
     arch: str | None
     settings: Mapping[str, int | float]
+    pass_name: str | None = None
 
 
 def view_command(wishes: ViewWishes) -> int:
@@ -49,13 +49,14 @@ def view_command(wishes: ViewWishes) -> int:
 
 
 # ---------------------------------------------------------------- explain, in other forms
-def picture_command(path: str, form: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
+def picture_command(wishes: ExplainWishes, form: str) -> int:
     """A spec as ``svg`` or as the page of `tilegen view` (``html``), on stdout. Raises what loading raises."""
+    option = f"--format {form}"
     if form == "svg":
-        print_data(explained_svg(explain_path(path, arch, settings, jobs)))
+        print_data(explained_svg(explain_one(wishes, option)))
         return 0
-    with watch_one(path):
-        page = spec_page(read_spec(path), arch, settings, jobs)[1]
+    with watch_one(wishes.path):
+        page = spec_page(load_one(wishes, option), processes=wishes.jobs)[1]
     print_data(page)
     return 0
 
@@ -70,12 +71,12 @@ def _spec(wishes: ViewWishes) -> tuple[str, str]:
         raise click.UsageError("--shape is the logical shape of a LAYOUT; a spec's buffers have their own")
     path = str(wishes.what)
     with watch_one(path):
-        return spec_page(read_spec(path), wishes.arch, wishes.settings)
+        return spec_page(load_one(ExplainWishes(path, wishes.arch, wishes.settings, 1, wishes.pass_name), "view"))
 
 
 def _layout(wishes: ViewWishes) -> tuple[str, str]:
-    if wishes.arch or wishes.settings:
-        raise click.UsageError("--arch and --set change a SPEC, a .yaml file")
+    if wishes.arch or wishes.settings or wishes.pass_name:
+        raise click.UsageError("--arch, --set and --pass are of a SPEC, a .yaml file")
     if wishes.shape and wishes.what is None:
         raise click.UsageError("--shape goes with a LAYOUT")
     text, shape = wishes.what, read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None

@@ -11,7 +11,7 @@ from tilegen.gpu import compile_cubin
 from tilegen.gpu.call import Kernel
 from tilegen.gpu.driver import load_driver
 from tilegen.operators.signature import give_parts
-from tilegen.pipeline import build, load
+from tilegen.pipeline import build_kernel, load_kernel
 from tilegen.spec.data import Spec
 
 MUST_COMPILE = "TG713"
@@ -64,6 +64,6 @@ def _ask_driver(device: int) -> tuple[int, int]:
 
 def make_kernel(spec: Spec, arch: str) -> Kernel:
     """The kernel for an arch, proved and compiled; its callers bring what it writes in part."""
-    built = build(spec if spec.arch == arch else load(spec, arch))
+    built = build_kernel(spec if spec.arch == arch else load_kernel(spec, arch))
     terms = give_parts(built.spec, terms_of(built.spec, built.plan))
     return Kernel(terms, compile_cubin(built.source, built.plan.arch, built.plan.name), built.source)

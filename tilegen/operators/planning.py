@@ -9,7 +9,7 @@ from typing import Any, Union
 from tilegen.operators.gradients import Gradients, part_of_function, part_of_kernel, plan_gradients
 from tilegen.operators.kernels import Kernels
 from tilegen.operators.signature import OperatorSignature, derive_signature
-from tilegen.pipeline import Source, load
+from tilegen.pipeline import Source, load_kernel
 from tilegen.spec.data import Spec
 
 Settings = Mapping[str, int | float]
@@ -33,7 +33,7 @@ def plan_operator(
 
     ``params`` go to each spec that has them. Raises what ``load`` raises, and CallError TG715.
     """
-    spec = load(source, arch, params)
+    spec = load_kernel(source, arch, params, what="an operator")
     signature = derive_signature(name, spec)
     steps, parts = list[Step](), []
     for k, one in enumerate(backward):
@@ -50,6 +50,6 @@ def plan_operator(
 
 def _load_part(source: Source, arch: str | None, params: Settings) -> Spec:
     """A spec with those of the parameters that it has."""
-    spec = load(source, arch)
+    spec = load_kernel(source, arch, what="an operator")
     own = ({c.name for c in spec.constants} | {p.name for p in spec.params}) & set(params)
-    return load(spec, arch, {name: params[name] for name in own}) if own else spec
+    return load_kernel(spec, arch, {name: params[name] for name in own}) if own else spec

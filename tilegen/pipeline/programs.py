@@ -40,6 +40,11 @@ class BuiltProgram(Shown):
         return (*self.spec.warnings, *(w for one in self.passes for w in one.proof.warnings))
 
 
+def kernels_of(built: Built | BuiltProgram) -> tuple[Built, ...]:
+    """The kernels that were built: one, or those of the passes."""
+    return built.passes if isinstance(built, BuiltProgram) else (built,)
+
+
 def settle_program(program: Program, processes: int = 1) -> Program:
     """The program with nothing left to choose in any pass. Raises SpecError with the errors of all passes."""
     tasks = [partial(settle, one.spec, processes) for one in program.passes]

@@ -56,6 +56,16 @@ def load_kernel(
     return spec
 
 
+def choose_pass(loaded: Spec | Program, name: str | None) -> Spec | Program:
+    """The spec of one pass; all of it where no name is given. Raises ValueError for a name that no pass has."""
+    if name is None:
+        return loaded
+    passes = {one.name: one.spec for one in loaded.passes} if isinstance(loaded, Program) else {}
+    if name not in passes:
+        raise ValueError(f"the passes are {', '.join(passes)}" if passes else f"{loaded.kernel} is one kernel, without passes")
+    return passes[name]
+
+
 def _read(source: Source, arch: str | None, params: Numbers | None) -> Spec | Program:
     """The spec as it is written, with that arch and these params."""
     if not (arch is None or isinstance(arch, str)):

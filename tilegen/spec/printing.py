@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Dict
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from tilegen.arithmetic.values import Values
 from tilegen.index import Formula, Index, substitute
 from tilegen.plan import Param, arguments
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES
 from tilegen.spec.data import (
     Arriving,
     BarrierTerms,
@@ -37,14 +38,15 @@ from tilegen.spec.data import (
 from tilegen.spec.launch_models import ParamFields
 from tilegen.spec.models import BufferFields
 from tilegen.spec.pinning import spell
+from tilegen.spec.program import Program
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.waits import word_of
 
 _WIDTH = 120  # of a line; what is longer in braces is written on lines of its own
 
 
-def print_spec(spec: Spec) -> str:
-    """The text of a spec, its notes as comments above it: loaded it is equal, and it builds to the same kernel.
+def print_spec(spec: Spec | Program) -> str:
+    """The text of a spec, or of one with passes, its notes as comments above it: loaded it is equal, and it builds to the same kernel.
 
     Ops are printed as their fields say, all else as the data says. Raises TypeError for a kind of statement that is
     not known here, ValueError for an expression that no spec can hold.
@@ -63,7 +65,45 @@ def print_spec(spec: Spec) -> str:
             when: j < i
     <BLANKLINE>
     """
-    return "\n".join([*_print_notes(spec), *_print_head(spec), *_print_ops(spec.ops, "", "ops")]) + "\n"
+    lines = _print_program(spec) if isinstance(spec, Program) else _print_kernel(spec)
+    return "\n".join(lines) + "\n"
+
+
+def _print_kernel(spec: Spec) -> Iterator[str]:
+    yield from _print_notes(spec)
+    yield from _print_title(spec, describe_arrays(spec)["params"])
+    yield from _print_launch(spec)
+    if spec.buffers:
+        yield from _print_section("buffers", describe_arrays(spec)["buffers"], False)
+    yield from _print_ops(spec.ops, "", "ops")
+
+
+def _print_program(program: Program) -> Iterator[str]:
+    """What the passes share, then each; counts of CTAs as ``rows.bx_count``."""
+    yield from _print_title(program, _fields_of_params(program))
+    known = {b.name: b for b in program.buffers}
+    shared = _print_section("buffers", {b.name: _fields_of_buffer(b, known) for b in program.buffers}, False)
+    yield from (_write_counts(line, program) for line in shared if program.buffers)
+    yield "passes:"
+    for one in program.passes:
+        yield f"  - name: {spell(one.name)}"
+        if one.when is not True:
+            yield f"    when: {_spell_condition(one.when)}"
+        own = {name: f for name, f in describe_arrays(one.spec)["buffers"].items() if name not in known}
+        lines = [*_print_notes(one.spec), *_print_launch(one.spec), *(_print_section("buffers", own, False) if own else ())]
+        lines += _print_ops(one.spec.ops, "", "ops")
+        yield from (f"    {_write_counts(line, program)}" for line in lines)
+
+
+def _write_counts(line: str, program: Program) -> str:
+    for count in program.counts:
+        axis = COUNT_AXES[count.axis]
+        line = re.sub(rf"\b{count.param.name}\b", f"{count.owner}.{axis}", line)
+    return line
+
+
+def _spell_condition(when: Index) -> str:
+    return str(when).lower() if isinstance(when, bool) else spell_index(when)
 
 
 def _print_notes(spec: Spec) -> Iterator[str]:
@@ -71,16 +111,17 @@ def _print_notes(spec: Spec) -> Iterator[str]:
         yield from (f"# {line}" for line in textwrap.wrap(note, _WIDTH - 2))
 
 
-def _print_head(spec: Spec) -> Iterator[str]:
+def _print_title(spec: Spec | Program, params: Dict[str, Any]) -> Iterator[str]:
     yield f"kernel: {spell(spec.kernel)}"
     if spec.version:
         yield f"version: {spec.version}"
     yield f"arch: {spell(spec.arch)}"
-    given = arguments(spec.params)
+    if params:
+        yield from _print_section("params", params, is_short=not arguments(spec.params))
+
+
+def _print_launch(spec: Spec) -> Iterator[str]:
     launched = {p.name: p.launched for p in spec.params if p.launched is not None}
-    described = describe_arrays(spec)
-    if params := described["params"]:
-        yield from _print_section("params", params, is_short=not given)
     for name, axes, extents in (("grid", CTA_AXES, spec.grid), ("cluster", CLUSTER_AXES, spec.cluster)):
         said = {axis: _value_of(substitute(n, launched)) for axis, n in zip(axes, extents, strict=True) if n != 1}
         if said:
@@ -95,16 +136,17 @@ def _print_head(spec: Spec) -> Iterator[str]:
         yield from _print_section("barriers", {b.name: _fields_of_barrier(b) for b in spec.barriers}, False)
     if spec.ctas_per_sm:
         yield f"ctas_per_sm: {spec.ctas_per_sm}"
-    if spec.buffers:
-        yield from _print_section("buffers", described["buffers"], False)
 
 
 def describe_arrays(spec: Spec) -> dict[str, dict[str, Any]]:
     """The sections ``params`` and ``buffers`` of a spec, as a dict holds them."""
-    constants = {c.name: {"choices": [*c.choices]} if c.choices else c.value for c in spec.constants}
-    params = constants | {p.name: _fields_of_param(p) for p in arguments(spec.params)}
     known = {b.name: b for b in spec.buffers}
-    return {"params": params, "buffers": {b.name: _fields_of_buffer(b, known) for b in spec.buffers}}
+    return {"params": _fields_of_params(spec), "buffers": {b.name: _fields_of_buffer(b, known) for b in spec.buffers}}
+
+
+def _fields_of_params(spec: Spec | Program) -> dict[str, Any]:
+    constants = {c.name: {"choices": [*c.choices]} if c.choices else c.value for c in spec.constants}
+    return constants | {p.name: _fields_of_param(p) for p in arguments(spec.params)}
 
 
 def _fields_of_role(role: RoleTerms) -> dict[str, Any]:
@@ -161,7 +203,7 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
         values = _print_values(buffer.values) if buffer.values else None
         own = {"partial": buffer.partial, "values": values, "over": over, "align": buffer.align_bytes}
         more = _without_defaults(own, BufferFields)
-        return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
+        return {"scope": "workspace" if buffer.is_workspace else buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
     other = known[buffer.parent or buffer.root]
     fields: dict[str, Any] = {"view": other.name}
     if buffer.axes:

@@ -13,7 +13,7 @@ from tilegen.spec.models import ProgramFields, SpecFields
 from tilegen.spec.nodes import Mapping
 from tilegen.spec.passes import read_program
 from tilegen.spec.program import Program
-from tilegen.spec.sources import Source, compose_source, read_source
+from tilegen.spec.sources import OwnData, Source, compose_source, read_source
 
 
 def load(
@@ -36,6 +36,12 @@ def load(
     root = compose_source(source, given, findings)
     reading = Reading(given, forms, arch, overrides or {})
     return read_program(root, reading, findings) if _has_passes(root) else read_spec(root, reading, findings)
+
+
+def load_own(data: OwnData, forms: Dict[str, Form]) -> Spec:
+    """The checked spec of one kernel, or of one pass, that tilegen wrote itself."""
+    given, findings = read_source(data), Findings()
+    return read_spec(compose_source(data, given, findings), Reading(given, forms), findings, is_pass=True)
 
 
 def _has_passes(root: Mapping) -> bool:

@@ -13,7 +13,7 @@ from tilegen.decisions import TILING, describe_answer, printable
 from tilegen.index import bound
 from tilegen.interpret import Record
 from tilegen.layouts import read_mma
-from tilegen.pipeline import Source, load, with_comparisons
+from tilegen.pipeline import Source, load_kernel, with_comparisons
 from tilegen.plan import Launch, Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs.events import record_events
@@ -41,7 +41,7 @@ def spec_page(
 
     Nothing is proved here: the page shows what `tilegen explain` says and the text that a build would prove.
     """
-    spec = load(source, arch, params, processes)
+    spec = load_kernel(source, arch, params, processes, "a page")
     plan, launch = plan_spec(spec), launch_of(spec)
     return plan.name, write_page(page_of(spec, plan, launch, render(plan), processes))
 

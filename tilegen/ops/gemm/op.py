@@ -20,7 +20,7 @@ from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.reference import multiply_whole
 from tilegen.ops.op import WholeOp, fields_picked, find_uncomputed
 from tilegen.ops.strided import plain_strides
-from tilegen.spec import OwnData, load
+from tilegen.spec import OwnData, load_own
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields, operand_field
 from tilegen.spec.marking import mark_all
@@ -197,7 +197,7 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe)
         "buffers": head["buffers"] | written["buffers"],
     }
     try:
-        expanded = load(OwnData(data), OPS)
+        expanded = load_own(OwnData(data), OPS)
     except SpecError as error:
         found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
         raise SpecError(found) from None
