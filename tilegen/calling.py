@@ -9,15 +9,23 @@ from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.errors import CallError, Diagnostic, EnvironmentLack
 from tilegen.gpu import compile_cubin, encode_tensor_maps
-from tilegen.gpu.call import ArrayArgument, Kernel, KernelSignature
+from tilegen.gpu.call import (
+    ArrayArgument,
+    Kernel,
+    KernelSignature,
+    PassTerms,
+    ProgramKernel,
+    ProgramSignature,
+)
 from tilegen.gpu.call.signature import EncodeMaps
 from tilegen.gpu.device import runs_cubin
 from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
 from tilegen.ops.operand import dimension_iters
-from tilegen.pipeline import Built, Source, build, load
-from tilegen.plan import Plan, arguments, arrays, tensor_maps
+from tilegen.pipeline import Built, BuiltProgram, Source, build, load
+from tilegen.plan import Memory, Plan, arguments, arrays, tensor_maps
 from tilegen.render.launch import launch_info, plan_shared
+from tilegen.render.programs import workspace_bytes
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import declared_buffers
 
@@ -28,8 +36,9 @@ def compile(spec: Source, arch: str | None = None, params: Mapping[str, int | fl
     """The kernel of a spec as a function of arrays: ``compile("specs/transpose_tile.yaml")(x, y)``.
 
     Takes what ``load`` takes; ``arch`` is by default the current GPU's. The kernel is proved as ``build`` proves it,
-    and its cubin is kept on disk. Raises what ``build`` raises, and EnvironmentLack without a compiler, or, if ``arch``
-    is not given, without a GPU. ``tilegen.gpu.CompileError``: a compiler refused the kernel, a bug of tilegen.
+    and its cubin is kept on disk. Of a spec with passes, one call launches all of them. Raises what ``build`` raises,
+    and EnvironmentLack without a compiler, or, if ``arch`` is not given, without a GPU. ``tilegen.gpu.CompileError``: a
+    compiler refused the kernel, a bug of tilegen.
     """
     spec = load(spec, arch, params)
     if arch is None:
@@ -38,8 +47,10 @@ def compile(spec: Source, arch: str | None = None, params: Mapping[str, int | fl
     return kernel_of(build(spec))
 
 
-def kernel_of(built: Built) -> Kernel:
-    """A built kernel, compiled."""
+def kernel_of(built: Built | BuiltProgram) -> Kernel:
+    """A built kernel, compiled; of a program, one function that launches its kernels."""
+    if isinstance(built, BuiltProgram):
+        return ProgramKernel(program_terms(built), [kernel_of(one) for one in built.passes], built.source)
     cubin = compile_cubin(built.source, built.plan.arch, built.plan.name)
     return Kernel(terms_of(built.spec, built.plan), cubin, built.source)
 
@@ -76,17 +87,26 @@ def terms_of(spec: Spec, plan: Plan) -> KernelSignature:
     shared = plan_shared(plan)
     declared = declared_buffers(spec)
     return KernelSignature(
-        plan.name, plan.arch,
-        tuple(
-            ArrayArgument(
-                m.name, m.dtype, m.access, m.align_bytes, b.shape, strides_of(b), m.span, b.layout_text, b.mark
-            )
-            for m in arrays(plan) for b in (declared[m.name],)
-        ),
+        plan.name, plan.arch, tuple(_argument(m, declared[m.name]) for m in arrays(plan)),
         arguments(plan.params), plan.launched_grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
         len(tensor_maps(plan)), _encoder_of(plan) if tensor_maps(plan) else None,
         plan.overlaps,
     )  # fmt: skip
+
+
+def program_terms(built: BuiltProgram) -> ProgramSignature:
+    """The terms of a program: its arrays and parameters together, and what each kernel is launched with."""
+    plan, declared = built.plan, {b.name: b for b in built.spec.buffers}
+    arguments_ = tuple(_argument(m, declared[m.name]) for m in plan.arrays)
+    whole = KernelSignature(plan.name, plan.arch, arguments_, arguments(plan.params), (1, 1, 1), (1, 1, 1), 1, 0)
+    passes = tuple(PassTerms(one.name, one.when) for one in plan.passes)
+    return ProgramSignature(whole, passes, tuple((m.name, workspace_bytes(m)) for m in plan.workspaces), plan.counts)
+
+
+def _argument(m: Memory, b: Buffer) -> ArrayArgument:
+    return ArrayArgument(
+        m.name, m.dtype, m.access, m.align_bytes, b.shape, strides_of(b), m.span, b.layout_text, b.mark
+    )
 
 
 def _encoder_of(plan: Plan) -> EncodeMaps:

@@ -22,7 +22,7 @@ from tilegen.cli.options import Manner
 from tilegen.cli.several import do_all, read_specs
 from tilegen.cli.sharing import open_gpu
 from tilegen.errors import Diagnostic
-from tilegen.pipeline import build
+from tilegen.pipeline import build, kernels_of
 from tilegen.verifying import HERE, Verified, choose_device, reads_arrays, verify_built
 
 
@@ -66,7 +66,11 @@ def verify_command(wishes: VerifyWishes, manner: Manner) -> int:
         processes = 1 if access is HERE else manner.jobs  # what has touched the GPU itself, forks nothing that does
         verified = verify_built(built, where, wishes.seeds, meaning, access, processes)
         unused: tuple[str, ...] = (f"on the CPU, and not on a GPU, because {why}",) if why else ()
-        unused += () if reads_arrays(built.plan) else ("seeds are not used where a kernel reads no array",)
+        unused += (
+            ()
+            if any(reads_arrays(k.plan) for k in kernels_of(built))
+            else ("seeds are not used where a kernel reads no array",)
+        )
         return _Result(name, verified, built.warnings, time.perf_counter() - begun, unused)
 
     def show(result: _Result) -> None:

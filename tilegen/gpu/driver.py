@@ -122,6 +122,12 @@ class Driver:
             self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(count), *asked)
         return count.value * sms.value
 
+    def is_capturing(self, stream: int) -> bool:
+        """Whether what is launched on a stream becomes a part of a CUDA graph."""
+        status = ctypes.c_int()
+        self.call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
+        return status.value != 0  # CU_STREAM_CAPTURE_STATUS_NONE
+
     @contextmanager
     def in_context(self, context: ctypes.c_void_p) -> Iterator[None]:
         """The context is current inside."""

@@ -62,7 +62,9 @@ def choose_pass(loaded: Spec | Program, name: str | None) -> Spec | Program:
         return loaded
     passes = {one.name: one.spec for one in loaded.passes} if isinstance(loaded, Program) else {}
     if name not in passes:
-        raise ValueError(f"the passes are {', '.join(passes)}" if passes else f"{loaded.kernel} is one kernel, without passes")
+        raise ValueError(
+            f"the passes are {', '.join(passes)}" if passes else f"{loaded.kernel} is one kernel, without passes"
+        )
     return passes[name]
 
 

@@ -25,6 +25,8 @@ from tilegen.proofs.differing import describe_difference, places_of
 from tilegen.proofs.floats import Closeness, compare_floats
 from tilegen.reference import Array, Input
 from tilegen.spec.data import Buffer, Spec
+from tilegen.spec.outline import written_roots
+from tilegen.spec.program import Program
 
 CANNOT_USE, DIFFERS = "TG604", "TG428"
 _MOST_ELEMENTS = 1 << 26  # of all arrays together, in float64
@@ -39,7 +41,7 @@ class Claims:
 
     values: Mapping[str, tuple[Array, Array]]
     function: str
-    spec: Spec
+    specs: Mapping[str, Spec]  # the kernel that writes an array last
     params: Mapping[str, int]
 
     def compare(self, name: str, at: Array, got: Array, bound: Bound) -> Closeness:
@@ -60,7 +62,7 @@ class Claims:
 
     def _refuse(self, name: str, at: Array, got: Array, want: Bound, wrong: Array) -> ProofError:
         first = int(wrong.argmax())
-        seen = describe_difference(self.spec, self.params, name, at[wrong], at)
+        seen = describe_difference(self.specs[name], self.params, name, at[wrong], at)
         value, error = float(want.value[first]), float(want.error[first])
         said = f"{seen.element} is {float(got[first])!r}, and {self.function} says {value!r} +- {error:.3g}"
         wrote = f", written by {seen.writer}" if seen.writer else ""
@@ -69,7 +71,11 @@ class Claims:
 
 
 def ask_meaning(
-    function: Meaning, spec: Spec, params: Mapping[str, int], inputs: Mapping[str, Input], outputs: tuple[str, ...]
+    function: Meaning,
+    spec: Spec | Program,
+    params: Mapping[str, int],
+    inputs: Mapping[str, Input],
+    outputs: tuple[str, ...],
 ) -> Claims:
     """Call the function with the inputs' elements in their logical shapes. Raises InputError TG604."""
     count = sum(prod(_shape(spec.buffer(n), params)) for n in (*inputs, *outputs))
@@ -91,7 +97,14 @@ def ask_meaning(
     if set(found) != set(outputs):
         raise refuse(f"it returns {', '.join(map(str, found)) or 'nothing'}", f"the kernel writes {', '.join(outputs)}")
     laid_out = {name: _lay_out(spec.buffer(name), params, found[name]) for name in outputs}
-    return Claims(laid_out, _name_function(function), spec, params)
+    return Claims(laid_out, _name_function(function), {name: _find_writer(spec, name) for name in outputs}, params)
+
+
+def _find_writer(spec: Spec | Program, name: str) -> Spec:
+    """The kernel that writes an array, of several the last."""
+    if isinstance(spec, Spec):
+        return spec
+    return next(one.spec for one in reversed(spec.passes) if name in written_roots(one.spec))
 
 
 def _name_function(function: Meaning) -> str:

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from tilegen.arithmetic.bounded import make_bounded
+from tilegen.arithmetic.bounded import Bounded, make_bounded
 from tilegen.arithmetic.bounds import Bound, find_beyond
 from tilegen.arithmetic.hashes import mix, salt
 from tilegen.arithmetic.values import draw_values
@@ -88,6 +88,10 @@ def names_in_conditions(plan: Plan) -> tuple[frozenset[str], ...]:
 _COMPUTING = (Compute, Map, Mma, Wgmma)
 
 
+Held = tuple[Array, Bound]  # sorted offsets, and what lies there
+_NOTHING: Mapping[str, Held] = {}
+
+
 def draw_elements(memory: Memory, case: Mapping[str, int], seed: int = 1) -> Input:
     """Elements of an array by index, of the values that its caller promises, if there are such."""
     if memory.values is not None:
@@ -134,23 +138,32 @@ def float_inputs(plan: Plan, seed: int = 1, params: Mapping[str, int] | None = N
 
 def run_bounded(
     spec: Spec, ctas: Sequence[Cta], inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS,
-    is_host: bool = False, is_tight: bool = True,
-) -> dict[str, tuple[Array, Bound]]:  # fmt: skip
+    is_host: bool = False, is_tight: bool = True, held: Mapping[str, Held] = _NOTHING,
+) -> dict[str, Held]:  # fmt: skip
     """What the spec means by the CTAs, with bounds: per array the offsets written and the values there.
 
-    ``inputs``: typed elements, exactly known. ``is_host``: for code that a C++ compiler made for the CPU. ``is_tight``
-    as ``make_bounded`` has it.
+    ``inputs``: typed elements, exactly known. ``held``: elements of them that a kernel before has written, with their
+    own bounds. ``is_host``: for code that a C++ compiler made for the CPU. ``is_tight`` as ``make_bounded`` has it.
     """
     domain = make_bounded((b.dtype for b in spec.buffers), is_host, is_tight)
 
-    def known(given: Input, dtype: str, index: Array) -> Array:
-        return domain.given(given(index), dtype)
+    def known(name: str, index: Array) -> Array:
+        dtype = spec.buffer(name).dtype
+        return _lay_bounds(domain, domain.given(inputs[name](index), dtype), np.asarray(index), held.get(name), dtype)
 
-    dressed: dict[str, Callable[[Array], Array]] = {
-        name: partial(known, given, spec.buffer(name).dtype) for name, given in inputs.items()
-    }
+    dressed: dict[str, Callable[[Array], Array]] = {name: partial(known, name) for name in inputs}
     written = run_reference(spec, ctas, dressed, params, trips, domain)
     return {name: (at, domain.decode(bits, spec.buffer(name).dtype)) for name, (at, bits) in written.items()}
+
+
+def _lay_bounds(domain: Bounded, exact: Array, index: Array, held: Held | None, dtype: str) -> Array:
+    """Elements at some offsets, those that are held in the place of the exact ones."""
+    if held is None:
+        return exact
+    at, bound = held
+    near = np.minimum(np.searchsorted(at, index), len(at) - 1)
+    of_kernel = domain.encode(Bound(bound.value[near], bound.error[near]), dtype)
+    return np.where(at[near] == index, of_kernel, exact)
 
 
 def compare_floats(

@@ -81,7 +81,11 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     owners = check_owners(spec, plan)
-    unwritten = {f.memory: f"may leave elements unwritten: {f.message}" for f in owners.unlooked if spec.buffer(f.memory).is_workspace}
+    unwritten = {
+        f.memory: f"may leave elements unwritten: {f.message}"
+        for f in owners.unlooked
+        if spec.buffer(f.memory).is_workspace
+    }
     warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]
     notes += owners.notes
     for case, f in owners.found:
@@ -109,7 +113,9 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     first = sum(steps[: len(parameter_cases(spec))])
     warnings += needless_syncs(spec, plan, runs, first)
     drawn = None if sample is None else (tuple(sample.case.items()), sample.ctas)
-    return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn, tuple(unwritten.items()))
+    return Proof(
+        done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn, tuple(unwritten.items())
+    )
 
 
 def _carry_out_all(

@@ -19,7 +19,7 @@ from tilegen.spec.program import Pass, Program
 
 def check_workspaces(program: Program, proved: Sequence[tuple[Plan, Proof]]) -> None:
     """Raises ProofError TG429 for each workspace of which a pass reads what no pass before it has surely written."""
-    errors = []
+    errors = list[Diagnostic]()
     for at, (one, (plan, _)) in enumerate(zip(program.passes, proved, strict=True)):
         for memory in arrays(plan):
             if one.spec.buffer(memory.name).is_workspace and memory.access != "out":

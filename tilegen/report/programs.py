@@ -16,7 +16,10 @@ Data = Mapping[str, Any]
 def explain_program_text(explained: Data, arch: Arch, shows_all: bool = False) -> str:
     """The page of ``pipeline.explain`` of a spec with passes."""
     pages = (explain_text(one, arch, shows_all) for one in explained["passes"])
-    titled = (f"{_say_pass(number, one)}\n{page}" for number, (one, page) in enumerate(zip(explained["passes"], pages, strict=True), 1))
+    titled = (
+        f"{_say_pass(number, one)}\n{page}"
+        for number, (one, page) in enumerate(zip(explained["passes"], pages, strict=True), 1)
+    )
     return "\n\n".join(["\n".join(_head(explained)), *titled])
 
 
@@ -34,9 +37,14 @@ def _head(explained: Data) -> Iterator[str]:
     count = count_words(len(explained["passes"]), "pass", "passes")
     yield from wrap_line(f"{explained['kernel']} for {explained['arch']}: {count}, {names}")
     for w in explained["workspaces"]:
-        yield from wrap_line(f"workspace {w['name']}: {w['dtype']}, {count_words(w['bytes'], 'byte', 'bytes')} ({w['bytes_expression']})", 2)
+        yield from wrap_line(
+            f"workspace {w['name']}: {w['dtype']}, {count_words(w['bytes'], 'byte', 'bytes')} ({w['bytes_expression']})",
+            2,
+        )
     if explained["workspaces"]:
-        yield from wrap_line(f"a launch takes {count_words(explained['workspace_bytes'], 'byte', 'bytes')} of workspace", 2)
+        yield from wrap_line(
+            f"a launch takes {count_words(explained['workspace_bytes'], 'byte', 'bytes')} of workspace", 2
+        )
 
 
 def _say_pass(number: int, one: Data) -> str:

@@ -252,7 +252,11 @@ class ProgramFields(_Fields):
 
 
 # A pass is a kernel without what all passes share.
-PASS_KEYS = (*PassFields.model_fields, *(k for k in SpecFields.model_fields if k not in ProgramFields.model_fields), "buffers")
+PASS_KEYS = (
+    *PassFields.model_fields,
+    *(k for k in SpecFields.model_fields if k not in ProgramFields.model_fields),
+    "buffers",
+)
 
 
 AnyFields = TypeVar("AnyFields", bound=BaseModel)

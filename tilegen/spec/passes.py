@@ -71,7 +71,11 @@ def _check_keys(root: Mapping, findings: Findings) -> None:
     for key, value in root.entries:
         if key.text not in known:
             of_pass = key.text in PASS_KEYS
-            message = f"'{shorten(key.text)}' beside 'passes'" if of_pass else f"unknown key '{shorten(key.text)}' in the spec"
+            message = (
+                f"'{shorten(key.text)}' beside 'passes'"
+                if of_pass
+                else f"unknown key '{shorten(key.text)}' in the spec"
+            )
             hint = "write it in each pass that needs it" if of_pass else suggest(key.text, known)
             findings.report("TG101", message, key.mark, hint)
         elif isinstance(value, Scalar) and value.value is None:
@@ -165,11 +169,20 @@ def _build_root(kernel: str, name: str, node: Mapping, state: _Passes) -> Mappin
     """The spec that a pass is: what all share as far as the pass names it, and its own keys."""
     unknown = [key for key, _ in node.entries if key.text not in PASS_KEYS]
     for key in unknown:
-        state.findings.report("TG101", f"unknown key '{shorten(key.text)}' in a pass", key.mark, suggest(key.text, PASS_KEYS))
+        state.findings.report(
+            "TG101", f"unknown key '{shorten(key.text)}' in a pass", key.mark, suggest(key.text, PASS_KEYS)
+        )
     shared = [(key, value) for key, value in state.root.entries if key.text in ("version", "arch")]
     title, at = f"{kernel}_{name}", node["name"]
-    entries: list[tuple[Scalar, Node]] = [(Scalar(at.place, "kernel", "kernel"), Scalar(at.place, title, title)), *shared]
-    own = [(key, value) for key, value in node.entries if key.text not in ("name", "when", "buffers") and key not in unknown]
+    entries: list[tuple[Scalar, Node]] = [
+        (Scalar(at.place, "kernel", "kernel"), Scalar(at.place, title, title)),
+        *shared,
+    ]
+    own = [
+        (key, value)
+        for key, value in node.entries
+        if key.text not in ("name", "when", "buffers") and key not in unknown
+    ]
     own = [(key, _write_counts(value, name, state)) for key, value in own]
     buffers = _choose_buffers(name, node, state)
     words = {word for value in (*(v for _, v in own), *(v for _, v in buffers)) for word in list_words(value)}
@@ -243,7 +256,9 @@ def _write_counts(node: Node, reader: str, state: _Passes) -> Node:
 def _say_count(found: re.Match[str], node: Scalar, reader: str, state: _Passes) -> str:
     owner, count = found.groups()
     if owner not in state.grids:
-        message = f"'{owner}' is no pass" if owner not in _names_of_passes(state.root) else f"pass '{owner}' comes later"
+        message = (
+            f"'{owner}' is no pass" if owner not in _names_of_passes(state.root) else f"pass '{owner}' comes later"
+        )
         raise Flaw("TG105", message, node.locate(*found.span()), suggest(owner, state.grids))
     grid, axis = state.grids[owner], CTA_AXES[COUNT_AXES.index(count)]
     extent = grid.get(axis) if grid is not None else None

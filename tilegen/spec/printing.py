@@ -90,7 +90,11 @@ def _print_program(program: Program) -> Iterator[str]:
         if one.when is not True:
             yield f"    when: {_spell_condition(one.when)}"
         own = {name: f for name, f in describe_arrays(one.spec)["buffers"].items() if name not in known}
-        lines = [*_print_notes(one.spec), *_print_launch(one.spec), *(_print_section("buffers", own, False) if own else ())]
+        lines = [
+            *_print_notes(one.spec),
+            *_print_launch(one.spec),
+            *(_print_section("buffers", own, False) if own else ()),
+        ]
         lines += _print_ops(one.spec.ops, "", "ops")
         yield from (f"    {_write_counts(line, program)}" for line in lines)
 
@@ -203,7 +207,11 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
         values = _print_values(buffer.values) if buffer.values else None
         own = {"partial": buffer.partial, "values": values, "over": over, "align": buffer.align_bytes}
         more = _without_defaults(own, BufferFields)
-        return {"scope": "workspace" if buffer.is_workspace else buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
+        return (
+            {"scope": "workspace" if buffer.is_workspace else buffer.scope, "dtype": buffer.dtype, "shape": shape}
+            | layout
+            | more
+        )
     other = known[buffer.parent or buffer.root]
     fields: dict[str, Any] = {"view": other.name}
     if buffer.axes:

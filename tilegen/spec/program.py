@@ -53,6 +53,10 @@ class Program:
     version: int = field(default=0, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
+    def buffer(self, name: str) -> Buffer:
+        """The shared buffer of that name (KeyError if there is none)."""
+        return {b.name: b for b in self.buffers}[name]
+
     @property
     def arrays(self) -> tuple[Buffer, ...]:
         """The arrays that the caller gives, in the order of the text."""

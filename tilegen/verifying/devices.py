@@ -9,7 +9,7 @@ from tilegen import gpu
 from tilegen.errors import EnvironmentLack
 from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import corners, interpret
-from tilegen.pipeline import Built, Source, build, load
+from tilegen.pipeline import Built, BuiltProgram, Source, build, load
 from tilegen.proofs.against import Meaning, refuse
 from tilegen.proofs.floats import computes, float_inputs
 from tilegen.proofs.nans import NanWatch
@@ -18,6 +18,7 @@ from tilegen.proofs.trips import is_affordable
 from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import compare_run, say_lasting_nans
 from tilegen.verifying.on_gpu import HERE, verify_gpu
+from tilegen.verifying.programs import verify_program
 from tilegen.verifying.verified import Verified
 from tilegen.verifying.words import case_text, count, count_inputs, reads_arrays
 
@@ -68,13 +69,17 @@ def choose_device(device: str, arch: str, access: gpu.GpuAccess = HERE) -> tuple
 
 
 def verify_built(
-    built: Built, device: str, seeds: Sequence[int], against: Meaning | None = None, access: gpu.GpuAccess = HERE,
+    built: Built | BuiltProgram, device: str, seeds: Sequence[int], against: Meaning | None = None, access: gpu.GpuAccess = HERE,
     processes: int = 1,
 ) -> Verified:  # fmt: skip
     """The kernel run on one kind of device, ``cpu`` or ``gpu``. Raises ProofError at the first difference.
 
     ``access``: where the GPU is. ``processes``: in which runs on it that take NumPy long are compared side by side.
     """
+    if isinstance(built, BuiltProgram):
+        return verify_program(
+            built, lambda one, own: verify_built(one, device, own, None, access, processes), seeds, against
+        )
     if device == "gpu":
         return verify_gpu(built, seeds, against, access, processes)
     return verify_cpu(built, seeds, against)

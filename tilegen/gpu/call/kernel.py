@@ -99,12 +99,13 @@ class Kernel:
         made = [make(pointers) for make in kind.makers]
         for k, sync in kind.syncs:
             sync(arrays[k], kind.stream(kind.device))
-        self._launch(kind, pointers, floats)
+        self.launch(kind, pointers, floats)
         if kind.is_short:
             self._shorten(kind, arrays)
         return (made[0] if len(made) == 1 else tuple(made)) if made else None
 
-    def _launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+    def launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+        """Launch a call of a kind that was decided: on all arrays in order, with the parameters that are no integers."""
         try:
             memory = kind.spare.pop()
         except IndexError:
@@ -148,11 +149,15 @@ class Kernel:
         assert [len(image) for image in images] == [MAP_BYTES] * kind.form.maps
         return b"".join(images)
 
+    def keep_maps(self, kind: CallKind) -> None:
+        """Have the tensor maps of a kind of call encoded when its pointers are new."""
+        if kind.form.maps:
+            kind.keep_maps(lambda pointers: self._encode(kind, pointers))
+
     def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> CallKind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
         kind = decide(self.terms, arrays, libraries, params, self.load, self._driver())
-        if kind.form.maps:
-            kind.keep_maps(lambda pointers: self._encode(kind, pointers))
+        self.keep_maps(kind)
         with suppress(TypeError):  # an array whose form is nothing to look up is decided on every time
             self._kinds[key] = kind
             kind.is_short = len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats)

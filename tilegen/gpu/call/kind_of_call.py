@@ -81,15 +81,19 @@ def decide(
         except Exception as error:
             raise unreadable(terms.kernel, array, error) from error
     checked = check_call(terms, [(t, seen) for t, seen, _ in given], params, count_resident)
-    codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
-    form = LaunchForm(
-        checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps, terms.overlaps
-    )
     check_streams(terms.kernel, given)
-    kind = CallKind(given, checked, form, load(checked.device), driver.launch)
+    kind = CallKind(given, checked, form_of(terms, checked), load(checked.device), driver.launch)
     if len(matched) < len(terms.arrays):
         kind.makers = plan_outputs(terms, given, checked)
     return kind
+
+
+def form_of(terms: KernelSignature, checked: Checked) -> LaunchForm:
+    """What all launches of a kind of call have in common."""
+    codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
+    return LaunchForm(
+        checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps, terms.overlaps
+    )
 
 
 def unreadable(kernel: str, array: Any, error: Exception) -> CallError:

@@ -1,0 +1,146 @@
+"""A program verified: each pass by itself, and all of them together where NumPy can run them whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from tilegen.dtypes import numpy_dtype
+from tilegen.gpu import POISON
+from tilegen.index import evaluate
+from tilegen.index.recurrences import ALL_TRIPS
+from tilegen.interpret import interpret
+from tilegen.pipeline import Built, BuiltProgram
+from tilegen.plan import Memory, default_values
+from tilegen.proofs.against import Meaning, ask_meaning, refuse
+from tilegen.proofs.floats import Held, compare_floats, draw_elements, run_bounded
+from tilegen.proofs.trips import is_affordable
+from tilegen.reference import Array, Input
+from tilegen.spec.outline import launch_of
+from tilegen.verifying.verified import Verified
+from tilegen.verifying.words import count
+
+VerifyKernel = Callable[[Built, Sequence[int]], Verified]
+_TOO_LONG = "the passes are too long to run together in NumPy"
+
+
+def verify_program(
+    built: BuiltProgram, verify_kernel: VerifyKernel, seeds: Sequence[int], against: Meaning | None
+) -> Verified:  # fmt: skip
+    """Each pass over drawn contents of the arrays and workspaces that it reads; then all passes on the CPU, each over
+    what those before it wrote, compared with the composed meaning, and with a function.
+
+    ``verify_kernel``: a kernel on the device that was asked for. Raises ProofError at the first difference, InputError
+    TG604 for a function that cannot be compared.
+    """
+    lines, notes = [], list[str]()
+    device = ""
+    for one, kernel in zip(built.spec.passes, built.passes, strict=True):
+        found = verify_kernel(kernel, seeds)
+        lines += [f"{one.name}: {line}" for line in found.lines]
+        notes += [f"{one.name}: {note}" for note in found.notes]
+        device = found.device
+    if _can_run_whole(built):
+        for seed in seeds:
+            said = run_together(built, seed, against)
+        lines += [f"together: {line}, {count(len(seeds), 'input')}" for line in said]
+    elif against is not None:
+        raise refuse(_TOO_LONG, "set smaller params, as --set M=64")
+    else:
+        notes.append(f"{_TOO_LONG}: each was compared by itself")
+    return Verified(built.plan.name, built.plan.arch, device, tuple(lines), tuple(notes))
+
+
+def _can_run_whole(built: BuiltProgram) -> bool:
+    """Whether NumPy runs every CTA of every pass at the defaults in a minute or so."""
+    return all(is_affordable(k.spec, k.plan, _all_ctas(k), _case_of(k), ALL_TRIPS) for k in _launched(built))
+
+
+def _launched(built: BuiltProgram) -> list[Built]:
+    values = _values_of(built)
+    return [k for one, k in zip(built.spec.passes, built.passes, strict=True) if evaluate(one.when, values)]
+
+
+def _values_of(built: BuiltProgram) -> dict[str, int]:
+    return default_values([*built.spec.params, *(c.param for c in built.spec.counts)])
+
+
+def _case_of(kernel: Built) -> dict[str, int]:
+    return default_values(kernel.spec.params)
+
+
+def _all_ctas(kernel: Built) -> list[tuple[int, int, int]]:
+    x, y, z = launch_of(kernel.spec, _case_of(kernel)).grid
+    return [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
+
+
+def run_together(built: BuiltProgram, seed: int, against: Meaning | None = None) -> list[str]:
+    """Run the plans of all passes in NumPy, each over what those before it wrote, and compare what they leave in the
+    caller's arrays with the composed meaning. Workspaces hold poison at first."""
+    values, plan = _values_of(built), built.plan
+    inputs = {m.name: draw_elements(m, values, seed) for m in plan.arrays if m.access != "out"}
+    got: dict[str, tuple[Array, Array]] = {}
+    want: dict[str, Held] = {}
+    loose: dict[str, Held] = {}
+    for kernel in _launched(built):
+        case, ctas = _case_of(kernel), _all_ctas(kernel)
+        memories = [m for m in kernel.plan.memories if m.space == "global" and m.access != "out"]
+        given = {m.name: _over(inputs.get(m.name) or _poison(m), got.get(m.name)) for m in memories}
+        outcome = interpret(kernel.plan, ctas, given, case)
+        exact = {m.name: inputs.get(m.name) or _poison(m) for m in memories}
+        want |= _join(want, run_bounded(kernel.spec, ctas, exact, case, held=want))
+        if against is not None:
+            loose |= _join(loose, run_bounded(kernel.spec, ctas, exact, case, is_tight=False, held=loose))
+        got |= {name: _lay_over(got.get(name), new) for name, new in outcome.written.items()}
+    names = [m.name for m in plan.arrays if m.name in got]
+    lines = [str(compare_floats(name, *got[name], want[name][1])) for name in names]
+    if against is not None:
+        meant = ask_meaning(against, built.spec, values, inputs, tuple(names))
+        found = (meant.compare(name, *got[name], loose[name][1]) for name in names)
+        lines += [f"against: {one}".replace("float: ", "") for one in found]
+    return lines
+
+
+def _poison(memory: Memory) -> Input:
+    """Elements of an array that nobody has written: the same bytes everywhere."""
+    dtype = numpy_dtype(memory.dtype)
+    element = np.full(dtype.itemsize, POISON, np.uint8).view(dtype)[0]
+    return lambda index: np.full(np.shape(index), element, dtype)
+
+
+def _over(given: Input, written: tuple[Array, Array] | None) -> Input:
+    """Elements of an array with what was written laid over them."""
+    if written is None:
+        return given
+    at, values = written
+
+    def read(index: Array) -> Array:
+        index = np.asarray(index)
+        near = np.minimum(np.searchsorted(at, index), len(at) - 1)
+        return np.where(at[near] == index, values[near], given(index))
+
+    return read
+
+
+def _lay_over(before: tuple[Array, Array] | None, new: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Sorted offsets and elements, the new ones in the place of those before."""
+    if before is None:
+        return new
+    at = np.union1d(before[0], new[0])
+    values = np.empty(len(at), new[1].dtype)
+    values[np.searchsorted(at, before[0])] = before[1]
+    values[np.searchsorted(at, new[0])] = new[1]
+    return at, values
+
+
+def _join(before: Mapping[str, Held], new: Mapping[str, Held]) -> dict[str, Held]:
+    found = {}
+    for name, (at, bound) in new.items():
+        old = before.get(name)
+        where, value = _lay_over(old and (old[0], old[1].value), (at, bound.value))
+        error = _lay_over(old and (old[0], old[1].error), (at, bound.error))[1]
+        found[name] = where, replace(bound, value=value, error=error)
+    return found
