@@ -240,3 +240,37 @@ def conv3x3(X: Array, Wt: Array) -> Array:
     _, h, w, _ = X.shape
     places = [(r, s) for r in range(3) for s in range(3)]
     return sum(p[:, r : r + h, s : s + w] @ Wt[:, r * 3 + s].T for r, s in places)  # type: ignore[return-value]
+
+
+# ---------------------------------------------------------------- passes
+def layernorm_backward(X: Array, dY: Array, W: Array, mean: Array, rstd: Array) -> dict[str, Array]:
+    x, g = (X - mean[:, None]) * rstd[:, None], dY * W
+    inner = g - g.mean(axis=1, keepdims=True) - x * (g * x).mean(axis=1, keepdims=True)
+    return {"dX": inner * rstd[:, None], "dW": (dY * x).sum(axis=0), "dB": dY.sum(axis=0)}
+
+
+def gemm_split_k(A: Array, B: Array, bias: Array) -> Array:
+    return A @ B + bias
+
+
+def sum_all(X: Array) -> Array:
+    return X.sum(keepdims=True)
+
+
+def attention_backward(
+    Q: Array, K: Array, V: Array, O: Array, dO: Array, LSE: Array, causal: int, scale: float
+) -> dict[str, Array]:  # fmt: skip
+    """Of whatever O and LSE are given: P is exp2(scale * Q K^T - LSE), as the forward pass left it."""
+    s = scale * np.einsum("bik,bjk->bij", Q, K)
+    p = np.exp2(s - LSE[:, :, None])
+    if causal:
+        p = np.where(np.arange(Q.shape[1])[:, None] >= np.arange(Q.shape[1])[None, :], p, 0.0)
+    ds = p * (np.einsum("bik,bjk->bij", dO, V) - (O * dO).sum(axis=2)[:, :, None])
+    natural = scale * math.log(2)
+    return {
+        "dQ": natural * np.einsum("bij,bjk->bik", ds, K), "dK": natural * np.einsum("bij,bik->bjk", ds, Q),
+        "dV": np.einsum("bij,bik->bjk", p, dO),
+    }  # fmt: skip
+
+
+PASSES = {f.__name__: f for f in (layernorm_backward, gemm_split_k, sum_all, attention_backward)}

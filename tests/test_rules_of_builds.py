@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilegen.errors import TilegenError
-from tilegen.pipeline import build
+from tilegen.pipeline import build, kernels_of
 from tilegen.spec.rules import RULES
 
 HEAD = "kernel: k\n"
@@ -14,8 +14,9 @@ SHOWN = [code for code, rule in RULES.items() if rule.bad and code > "TG3"]
 
 def codes(text: str) -> set[str]:
     try:
-        threads = "" if text.startswith("roles:") else "threads: 32\n"
-        return {warning.code for warning in build(HEAD + threads + text).proof.warnings}
+        threads = "" if text.startswith("roles:") or "\npasses:" in text else "threads: 32\n"
+        kernels = kernels_of(build(HEAD + threads + text))
+        return {warning.code for kernel in kernels for warning in kernel.proof.warnings}
     except TilegenError as error:
         return {d.code for d in error.diagnostics}
 

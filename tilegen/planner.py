@@ -58,8 +58,8 @@ from tilegen.spec.data import (
     Waiting,
 )
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
-from tilegen.spec.program import Program
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
+from tilegen.spec.program import Program
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]

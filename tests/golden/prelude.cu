@@ -158,6 +158,42 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned *words, const void *r
         : "memory");
 }
 
+//// load_stream_16
+// 16 bytes that are read once: fetched by 256 bytes, first to leave the L2 (PTX ISA, ld: .level::prefetch_size,
+// .level::cache_hint).
+__device__ __forceinline__ uint4 load_stream_16(const uint4 *p)
+{
+    uint4 x;
+    asm("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+        "ld.global.nc.L2::cache_hint.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4], once;\n\t}"
+        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p));
+    return x;
+}
+
+//// load_stream_4
+// 4 bytes that are read once: fetched by 256 bytes, first to leave the L2 (PTX ISA, ld: .level::prefetch_size,
+// .level::cache_hint).
+__device__ __forceinline__ unsigned load_stream_4(const unsigned *p)
+{
+    unsigned x;
+    asm("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+        "ld.global.nc.L2::cache_hint.L2::256B.u32 %0, [%1], once;\n\t}"
+        : "=r"(x) : "l"(p));
+    return x;
+}
+
+//// load_stream_8
+// 8 bytes that are read once: fetched by 256 bytes, first to leave the L2 (PTX ISA, ld: .level::prefetch_size,
+// .level::cache_hint).
+__device__ __forceinline__ uint2 load_stream_8(const uint2 *p)
+{
+    uint2 x;
+    asm("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+        "ld.global.nc.L2::cache_hint.L2::256B.v2.u32 {%0, %1}, [%2], once;\n\t}"
+        : "=r"(x.x), "=r"(x.y) : "l"(p));
+    return x;
+}
+
 //// matrix_descriptor
 // Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets,
 // swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
@@ -309,6 +345,14 @@ __device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
         :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row))
         : "memory");
+}
+
+//// store_stream_8
+// 8 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
+__device__ __forceinline__ void store_stream_8(uint2 *p, uint2 x)
+{
+    asm volatile("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+                 "st.global.L2::cache_hint.v2.u32 [%0], {%1, %2}, once;\n\t}" ::"l"(p), "r"(x.x), "r"(x.y) : "memory");
 }
 
 //// sync_cluster
@@ -643,6 +687,25 @@ __device__ __forceinline__ void wgmma_m64n32k16_f32_f16_f16_bn(float *c, unsigne
                  "%16, %17, adds, 1, 1, 0, 1;\n\t}"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
                    "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
+//// wgmma_m64n64k16_f32_bf16_bf16
+// The warpgroup starts C += A B of m64n64k16, C = A B unless it adds; A along K, B along K.
+__device__ __forceinline__ void wgmma_m64n64k16_f32_bf16_bf16(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %34, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+                 "%32, %33, adds, 1, 1, 0, 0;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]),
+                   "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), "+f"(c[20]), "+f"(c[21]), "+f"(c[22]),
+                   "+f"(c[23]),
+                   "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), "+f"(c[28]), "+f"(c[29]), "+f"(c[30]),
+                   "+f"(c[31])
                  : "l"(a), "l"(b), "r"((int)adds));
 }
 

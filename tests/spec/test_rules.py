@@ -19,8 +19,8 @@ PACKAGE = Path(__file__).parents[2] / "tilegen"
 def complete(example: str) -> str:
     """The example with the keys that it leaves out."""
     head = "" if re.search("^kernel:", example, re.M) else "kernel: k\n"
-    threads = "" if re.search("^(threads?|roles):|- permute: ", example, re.M) else "threads: 32\n"
-    ops = "" if re.search("^ops:", example, re.M) else "ops: []\n"
+    threads = "" if re.search("^(threads?|roles|passes):|- permute: ", example, re.M) else "threads: 32\n"
+    ops = "" if re.search("^(ops|passes):", example, re.M) else "ops: []\n"
     return head + threads + example + ops
 
 

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from specs.kernels import ROOT, SPECS, build_spec, every_spec
+from specs.kernels import ALL_SPECS, ROOT, build_spec, every_spec
 from tilegen.decisions import wrap_line
 from tilegen.plan import Plan
 from tilegen.render import render_prelude
@@ -26,25 +26,30 @@ _HEAD = "//// "  # before the name of each function in prelude.cu
 @every_spec
 def test_golden(path):
     built = build_spec(path)  # raises unless every proof passes: no golden of a wrong kernel
-    text, taken = take_out_prelude(built.source, built.plan)
-    golden = GOLDEN / f"{path.stem}.cu"
+    compare_golden(path.stem, built.source, built.plan)
+
+
+def compare_golden(name: str, source: str, *plans: Plan) -> None:
+    """The text of the kernels of one file is the golden of that name, which an update rewrites."""
+    text, taken = take_out_prelude(source, *plans)
+    golden = GOLDEN / f"{name}.cu"
     if _UPDATES:
         GOLDEN.mkdir(exist_ok=True)
         golden.write_text(text, encoding="utf-8", newline="\n")
         write_prelude({**read_prelude(), **taken})
-    assert golden.exists(), f"no golden for {path.name}: `make golden` writes it"
+    assert golden.exists(), f"no golden for {name}: `make golden` writes it"
     assert golden.read_text(encoding="utf-8") == text, "the CUDA changed: read the diff, then `make golden`"
     known = read_prelude()
     changed = [name for name, own in taken.items() if known.get(name) != own]
     assert not changed, f"prelude.cu has these otherwise: {changed}; read the diff, then `make golden`"
 
 
-def take_out_prelude(source: str, plan: Plan) -> tuple[str, dict[str, str]]:
-    """A kernel's text with one line that names what it takes of the prelude, and these functions by their names."""
-    taken = render_prelude(plan)
+def take_out_prelude(source: str, *plans: Plan) -> tuple[str, dict[str, str]]:
+    """A file's text with one line that names what it takes of the prelude, and these functions by their names."""
+    taken = render_prelude(*plans)
     whole = "\n\n".join(taken.values()) + "\n\n" if taken else ""
     assert source.count(whole) == 1 or not taken, "the prelude stands in one piece, before what is the kernel's own"
-    names = {name: name + arch_sides(name, plan.arch) for name in taken}
+    names = {name: name + arch_sides(name, plans[0].arch) for name in taken}
     lines = [f"// {line}" for line in wrap_line(f"prelude: {' '.join(names.values())}", 9)]
     text = source.replace(whole, "\n".join(lines) + "\n\n") if taken else source
     return text, {names[name]: own for name, own in taken.items()}
@@ -77,7 +82,7 @@ def test_a_spec_of_ours_has_no_warning(path):
 
 
 def test_no_golden_without_a_spec():
-    own = {f"{p.stem}.cu" for p in SPECS}
+    own = {f"{p.stem}.cu" for p in ALL_SPECS}
     stale = {p.name for p in GOLDEN.iterdir()} - own - {PRELUDE.name}
     named = set().union(*(_named(GOLDEN / name) for name in own))
     if _UPDATES:

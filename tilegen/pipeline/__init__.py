@@ -5,6 +5,6 @@ from tilegen.pipeline.programs import BuiltProgram, kernels_of
 from tilegen.pipeline.stages import Source, build, choose_pass, expand, explain, load, load_kernel, output_texts
 
 __all__ = [
-    "Built", "BuiltProgram", "Source", "build", "build_kernel", "choose_pass", "describe_build", "expand", "explain", "explain_spec", "kernels_of", "load",
-    "load_kernel", "output_texts", "settle", "with_comparisons",
+    "Built", "BuiltProgram", "Source", "build", "build_kernel", "choose_pass", "describe_build", "expand",
+    "explain", "explain_spec", "kernels_of", "load", "load_kernel", "output_texts", "settle", "with_comparisons",
 ]  # fmt: skip

@@ -53,7 +53,10 @@ class Built(Shown):
 
 
 def build_kernel(spec: Spec, processes: int = 1) -> Built:
-    """The kernel of a spec in which nothing is left to choose, proved. Raises SpecError TG303 without ops, ProofError."""
+    """The kernel of a spec in which nothing is left to choose, proved.
+
+    Raises SpecError TG303 for a spec without ops, ProofError.
+    """
     from tilegen.proofs import may_take_long, prove  # here, as render below: ``explain`` starts without them
 
     if not spec.ops:

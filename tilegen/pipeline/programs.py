@@ -13,7 +13,6 @@ from tilegen.notebooks import Shown
 from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
 from tilegen.plan import ProgramPlan
 from tilegen.planner import plan_program, plan_spec
-from tilegen.side_by_side import run_tasks
 from tilegen.spec.program import Program
 
 

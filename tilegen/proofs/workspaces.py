@@ -1,4 +1,4 @@
-"""What one pass of a program reads of another's workspace was written: whole, by a pass before it, under the same terms.
+"""What a pass of a program reads of a workspace was written: whole, by a pass before it, under the same condition.
 
 A pass is proved for all that a workspace may hold, as for any array that it reads, and its proof counts the owners of
 what it writes. So equal values compose: what is left to ask is that every element that a pass reads has a writer.

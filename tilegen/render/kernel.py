@@ -33,16 +33,25 @@ def render(plan: Plan, prelude: bool = True) -> str:
 
 def render_passes(plans: Sequence[Plan], header: Sequence[str]) -> str:
     """Several kernels as one file, which share types, intrinsics and equal functions; ``header`` stands above all."""
-    first, others = Page(plans[0]), frozenset(plan.name for plan in plans)
-    pages = [replace(first, plan=plan, modules={}, reserved=others) for plan in plans]
-    return _write_file(pages, header, prelude=True)
+    return _write_file(_open_pages(plans), header, prelude=True)
 
 
-def render_prelude(plan: Plan) -> dict[str, str]:
-    """The intrinsics that a kernel takes, by their names, as its file has them and in that order."""
-    page = Page(plan)
-    _write_kernel(page)
-    return page.helpers
+def render_prelude(*plans: Plan) -> dict[str, str]:
+    """The intrinsics that kernels of one file take, by their names, as the file has them and in that order."""
+    pages = _open_pages(plans)
+    for page in pages:
+        _write_kernel(page)
+    return pages[0].helpers
+
+
+def _open_pages(plans: Sequence[Plan]) -> list[Page]:
+    """A page for each kernel of a file; what they use of the prelude, and their functions, they have in common."""
+    first, names = Page(plans[0]), frozenset(plan.name for plan in plans)
+    follow = [*(plan.overlaps for plan in plans[1:]), False]
+    return [
+        replace(first, plan=plan, modules={}, reserved=names, is_followed=is_followed)
+        for plan, is_followed in zip(plans, follow, strict=True)
+    ]
 
 
 def _write_file(pages: Sequence[Page], header: Sequence[str], prelude: bool) -> str:
@@ -67,7 +76,7 @@ def _write_kernel(page: Page) -> dict[str, Any]:
     roles = [_render_role(page, role, part) for role, part in zip(plan.roles, parts_of(plan), strict=True)]
     used = {n for role in plan.roles for n, x in free_names(role.steps, role.threads).items() if isinstance(x, Var)}
     barriers = _barrier_texts(page, plan_shared(plan))
-    overlaps = page.use("launch_dependents") if plan.overlaps else ""
+    overlaps = page.use("launch_dependents") if plan.overlaps or page.is_followed else ""
     return {
         "name": plan.name, "threads": plan.threads,
         "ctas_per_sm": plan.ctas_per_sm or any(r.registers for r in plan.roles),  # without it setmaxnreg is ignored

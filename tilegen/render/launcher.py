@@ -53,12 +53,13 @@ def render_launcher(plan: Plan) -> str:
 
 
 def write_header(
-    header: Iterable[str], plans: Sequence[Plan], kernels: Sequence[Mapping[str, Any]], program: Mapping[str, Any] = _NONE
+    header: Iterable[str], plans: Sequence[Plan], kernels: Sequence[Mapping[str, Any]],
+    program: Mapping[str, Any] = _NONE,
 ) -> str:  # fmt: skip
     """The header of some kernels; ``program``: what the template takes of all of them together."""
     text = templates().get_template("launcher.h.j2").render(
         header=[piece for line in header for piece in comment_lines(line)],
-        includes=sorted({include for plan in plans for include in _list_includes(plan)} | set(program.get("includes", ()))),
+        includes=sorted({include for plan in plans for include in _list_includes(plan)}),
         maps=any(tensor_maps(plan) for plan in plans), kernels=kernels, program=program,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
@@ -74,7 +75,7 @@ def describe_kernel(plan: Plan, counted: CountedCtas | None = None) -> dict[str,
         "params": [*(write_pointer(m, host_type(m.dtype)[0]) for m in arrays(plan)), *values], "given": values,
         "checks": [
             *map(check_pointer, arrays(plan)), *(c for p in arguments(plan.params) for c in check_param(p)),
-            *_check_grid(plan),
+            *check_grid(plan),
         ],
         "own": {name: fresh(name, taken) for name in _OWN_NAMES},
         "grid": [to_c(x) for x in plan.launched_grid], "resident": _resident_texts(plan), "compares": _compares(plan),
@@ -152,7 +153,7 @@ def _describe(plan: Plan) -> Iterator[str]:
         + ". It returns "
         "cudaErrorMisalignedAddress for a pointer that is not aligned as said here"
         + (", cudaErrorInvalidValue for a parameter out of its range" if arguments(plan.params) else "")
-        + (", cudaErrorInvalidConfiguration for more CTAs than can be launched" if any(_check_grid(plan)) else "")
+        + (", cudaErrorInvalidConfiguration for more CTAs than can be launched" if any(check_grid(plan)) else "")
         + (", and what CUDA says of a descriptor that it does not encode." if tensor_maps(plan) else ".")
     )
 
@@ -226,7 +227,7 @@ def check_pointer(memory: Memory) -> tuple[str, str]:
     return f"(size_t){memory.name} % {memory.align_bytes}", "cudaErrorMisalignedAddress"
 
 
-def _check_grid(plan: Plan) -> Iterator[tuple[str, str]]:
+def check_grid(plan: Plan) -> Iterator[tuple[str, str]]:
     """CTAs that a dim3 would not hold, or CUDA not launch: a count that wraps would leave the rest undone."""
     for count, most in zip(plan.launched_grid, GRID_LIMITS, strict=True):
         if bound(count) - 1 > most:

@@ -58,6 +58,7 @@ class Page:
     multiplied: tuple[Memory, ...] = ()  # registers that products take, by the names that the text around has for them
     constant: frozenset[str] = frozenset()  # of these, that the text around may not write
     reserved: frozenset[str] = frozenset()  # kernels of the same file
+    is_followed: bool = False  # by a kernel that may start while this one runs
     is_conditional: bool = False  # whether the text around stands under a condition
 
     def meeting_of(self, roles: tuple[str, ...]) -> tuple[int, int]:

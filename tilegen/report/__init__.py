@@ -15,5 +15,6 @@ from tilegen.report.text import explain_text, say_role
 
 __all__ = [
     "access_text", "choice_data", "cost_data", "describe_tensor_memory", "explain_access", "explain_plan",
-    "explain_program_text", "explain_text", "pin_choices", "program_lines", "resolved_text", "say_role", "say_summary", "summary_lines",
+    "explain_program_text", "explain_text", "pin_choices", "program_lines", "resolved_text", "say_role",
+    "say_summary", "summary_lines",
 ]  # fmt: skip

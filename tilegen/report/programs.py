@@ -37,10 +37,8 @@ def _head(explained: Data) -> Iterator[str]:
     count = count_words(len(explained["passes"]), "pass", "passes")
     yield from wrap_line(f"{explained['kernel']} for {explained['arch']}: {count}, {names}")
     for w in explained["workspaces"]:
-        yield from wrap_line(
-            f"workspace {w['name']}: {w['dtype']}, {count_words(w['bytes'], 'byte', 'bytes')} ({w['bytes_expression']})",
-            2,
-        )
+        size = count_words(w["bytes"], "byte", "bytes")
+        yield from wrap_line(f"workspace {w['name']}: {w['dtype']}, {size} ({w['bytes_expression']})", 2)
     if explained["workspaces"]:
         yield from wrap_line(
             f"a launch takes {count_words(explained['workspace_bytes'], 'byte', 'bytes')} of workspace", 2

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.errors import SpecError
 from tilegen.index import bound
-from tilegen.near_words import suggest
+from tilegen.near_words import find_near, suggest
 from tilegen.plan import RESIDENT_CTAS, Param
 from tilegen.scopes import COUNT_AXES, CTA_AXES
 from tilegen.spec.buffers import Buffers, read_buffers
@@ -25,6 +25,8 @@ from tilegen.spec.unused import find_unnamed
 from tilegen.spec.version import read_version
 
 _SHARED_SCOPES = ("global", "workspace")
+_OWN_KEYS = ("name", "when", "buffers")  # of a pass, which are read here
+_BESIDE = tuple(key for key in ProgramFields.model_fields if key != "buffers")
 _COUNT = re.compile(r"\b([A-Za-z_]\w*)\.(b[xyz]_count)\b")
 
 
@@ -38,6 +40,7 @@ class _Passes:
     passes: list[Pass] = field(default_factory=list)
     grids: dict[str, Mapping | None] = field(default_factory=dict)  # of passes by name, the section 'grid'
     counts: dict[str, Count] = field(default_factory=dict)  # by the param's name
+    broken: set[str] = field(default_factory=set)  # passes in which something is wrong: it was reported
 
 
 def read_program(root: Mapping, reading: Reading, findings: Findings) -> Program:
@@ -61,7 +64,8 @@ def read_program(root: Mapping, reading: Reading, findings: Findings) -> Program
     warnings = (*unnamed, *(w for one in state.passes for w in one.spec.warnings))
     return Program(
         kernel, target, tuple(params.runtime), tuple(params.constants), tuple(buffers.found.values()),
-        tuple(state.passes), tuple(state.counts.values()), given.name, given.text, version, tuple(dict.fromkeys(warnings)),
+        tuple(state.passes), tuple(state.counts.values()), given.name, given.text, version,
+        tuple(dict.fromkeys(warnings)),
     )  # fmt: skip
 
 
@@ -141,6 +145,7 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
         spec = read_spec(root, reading, Findings(), is_pass=True)
     except SpecError as error:
         state.findings.found.extend(error.diagnostics)
+        state.broken.add(name)
         return
     for p in spec.params:
         if p.launched is not None and p.var is not None:
@@ -153,6 +158,8 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
 def _read_name(node: Mapping, state: _Passes) -> str:
     """The name of a pass, which no other has. Raises TG102, TG103, TG107, TG108."""
     given = node.get("name")
+    if near := next((key for key, _ in node.entries if given is None and find_near(key.text, PASS_KEYS) == "name"), None):
+        raise Flaw("TG101", f"unknown key '{shorten(near.text)}' in a pass", near.mark, suggest(near.text, PASS_KEYS))
     if given is None:
         raise Flaw("TG102", "a pass needs the key 'name'", node.place.part(node.place.column), "add '- name: ...'")
     if not isinstance(given, Scalar) or not isinstance(given.value, str):
@@ -167,22 +174,16 @@ def _read_name(node: Mapping, state: _Passes) -> str:
 
 def _build_root(kernel: str, name: str, node: Mapping, state: _Passes) -> Mapping:
     """The spec that a pass is: what all share as far as the pass names it, and its own keys."""
-    unknown = [key for key, _ in node.entries if key.text not in PASS_KEYS]
-    for key in unknown:
-        state.findings.report(
-            "TG101", f"unknown key '{shorten(key.text)}' in a pass", key.mark, suggest(key.text, PASS_KEYS)
-        )
+    misplaced = [key for key, _ in node.entries if key.text in _BESIDE]
+    for key in misplaced:
+        state.findings.report("TG101", f"'{key.text}' in a pass", key.mark, "write it beside 'passes', once for all")
     shared = [(key, value) for key, value in state.root.entries if key.text in ("version", "arch")]
     title, at = f"{kernel}_{name}", node["name"]
     entries: list[tuple[Scalar, Node]] = [
         (Scalar(at.place, "kernel", "kernel"), Scalar(at.place, title, title)),
         *shared,
     ]
-    own = [
-        (key, value)
-        for key, value in node.entries
-        if key.text not in ("name", "when", "buffers") and key not in unknown
-    ]
+    own = [(key, value) for key, value in node.entries if key.text not in (*_OWN_KEYS, *_BESIDE)]
     own = [(key, _write_counts(value, name, state)) for key, value in own]
     buffers = _choose_buffers(name, node, state)
     words = {word for value in (*(v for _, v in own), *(v for _, v in buffers)) for word in list_words(value)}
@@ -239,9 +240,10 @@ def _choose_overrides(root: Mapping, state: _Passes) -> dict[str, int | float]:
 
 # ---------------------------------------------------------------- CTAs of another pass
 def _write_counts(node: Node, reader: str, state: _Passes) -> Node:
-    """A part of the text with ``rows.bx_count`` as what it is: the extent in the grid of rows, or a param of the launch.
+    """A part of the text with ``rows.bx_count`` as what it is: an extent of the grid of rows, or a param of the launch.
 
-    ``reader``: the pass that says it, "" where all read it. Raises TG105 for a pass that is not there, or comes later.
+    ``reader``: the pass that says it, "" where all read it. Raises TG105 for a pass that is not there, or comes later,
+    and a Flaw without a diagnostic where something else is wrong with that pass.
     """
     if isinstance(node, Sequence):
         return replace(node, items=tuple(_write_counts(item, reader, state) for item in node.items))
@@ -266,7 +268,11 @@ def _say_count(found: re.Match[str], node: Scalar, reader: str, state: _Passes) 
         return "1"
     if RESIDENT_CTAS not in extent.text:
         return f"({extent.text})" if not extent.text.isalnum() else extent.text
-    return count if owner == reader else f"{owner}_{count}"
+    if owner == reader:
+        return count
+    if owner in state.broken:
+        raise Flaw()
+    return f"{owner}_{count}"
 
 
 def _names_of_passes(root: Mapping) -> set[str]:

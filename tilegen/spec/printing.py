@@ -46,7 +46,7 @@ _WIDTH = 120  # of a line; what is longer in braces is written on lines of its o
 
 
 def print_spec(spec: Spec | Program) -> str:
-    """The text of a spec, or of one with passes, its notes as comments above it: loaded it is equal, and it builds to the same kernel.
+    """The text of a spec, its notes as comments above it: loaded it is equal, and it builds to the same kernels.
 
     Ops are printed as their fields say, all else as the data says. Raises TypeError for a kind of statement that is
     not known here, ValueError for an expression that no spec can hold.

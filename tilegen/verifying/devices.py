@@ -69,8 +69,8 @@ def choose_device(device: str, arch: str, access: gpu.GpuAccess = HERE) -> tuple
 
 
 def verify_built(
-    built: Built | BuiltProgram, device: str, seeds: Sequence[int], against: Meaning | None = None, access: gpu.GpuAccess = HERE,
-    processes: int = 1,
+    built: Built | BuiltProgram, device: str, seeds: Sequence[int], against: Meaning | None = None,
+    access: gpu.GpuAccess = HERE, processes: int = 1,
 ) -> Verified:  # fmt: skip
     """The kernel run on one kind of device, ``cpu`` or ``gpu``. Raises ProofError at the first difference.
 

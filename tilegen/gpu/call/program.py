@@ -1,4 +1,4 @@
-"""Several kernels as one Python function of arrays: they are launched one after another, with a workspace between them."""
+"""Several kernels as one Python function of arrays: launched one after another, with a workspace between them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,11 @@ class ProgramSignature:
 
 @dataclass(frozen=True)
 class _PassLaunch:
-    """A kernel's part of calls of one kind. ``picks``: of each of its arrays, the number among those of the call, or the
-    offset in the workspace; ``floats``: the numbers of its parameters that are no integers."""
+    """A kernel's part of calls of one kind.
+
+    ``picks``: of each of its arrays whether it lies in the workspace, and the offset there, or its number among the
+    arrays of the call. ``floats``: the numbers of those of the call's float parameters that it takes.
+    """
 
     kernel: Kernel
     kind: CallKind
@@ -75,7 +78,8 @@ class ProgramKernel(Kernel):
 
     def load(self, device: int) -> Function:
         """Load all kernels on a GPU, as the first call there does. Raises EnvironmentLack TG503, CallError TG491."""
-        return [kernel.load(device) for kernel in self.kernels][0]
+        first, *_ = (kernel.load(device) for kernel in self.kernels)
+        return first
 
     def launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         """Launch every pass that the parameters want, in order."""
@@ -84,7 +88,7 @@ class ProgramKernel(Kernel):
         if launches.allocate is not None and launches.read is not None:
             workspace = launches.allocate()
             base = launches.read(workspace)[1]
-            if self._driver().is_capturing(kind.stream(kind.device)):
+            if self.driver().is_capturing(kind.stream(kind.device)):
                 self._captured.append(workspace)
         for one in launches.passes:
             given = [base + n if is_own else pointers[n] for is_own, n in one.picks]
@@ -98,14 +102,15 @@ class ProgramKernel(Kernel):
         found = []
         for terms, kernel in zip(self.program.passes, self.kernels, strict=True):
             grid = self._find_grid(kernel, values, kind.device)
+            own = dict[str, int]()
             if count := counted.get(terms.name):
-                values[count.param.name] = values[count.inside] = grid[count.axis]
-            found.append((terms, kernel, grid))
+                own[count.inside] = values[count.param.name] = grid[count.axis]
+            found.append((terms, kernel, grid, own))
         for name, amount in self.program.workspaces:
             places[name], size = size, size + int(evaluate(amount, values))
         passes = [
-            self._plan_pass(kernel, kind, values, grid, places)
-            for terms, kernel, grid in found if evaluate(terms.when, values)
+            self._plan_pass(kernel, kind, values | own, grid, places)
+            for terms, kernel, grid, own in found if evaluate(terms.when, values)
         ]  # fmt: skip
         library = _find_allocator(self.terms.kernel, [lib for _, _, lib in kind.given]) if size else None
         make = library.allocate((size,), (1,), "uint8", kind.device) if library and library.allocate else None
@@ -117,7 +122,7 @@ class ProgramKernel(Kernel):
 
         def count_resident() -> int:
             function = kernel.load(device)
-            return self._driver().count_resident(function, terms.threads, terms.dynamic_bytes, terms.cluster)
+            return kernel.driver().count_resident(function, terms.threads, terms.dynamic_bytes, terms.cluster)
 
         return check_grid(terms, values, count_resident)
 
@@ -134,7 +139,7 @@ class ProgramKernel(Kernel):
         ]  # fmt: skip
         spans = tuple(int(evaluate(a.span, values)) * elem_bytes(a) for a in terms.arrays)
         checked = Checked(values, spans, grid, device)
-        own = CallKind(given, checked, form_of(terms, checked), kernel.load(device), self._driver().launch)
+        own = CallKind(given, checked, form_of(terms, checked), kernel.load(device), kernel.driver().launch)
         own.stream = kind.stream
         kernel.keep_maps(own)
         floats = [p.name for p in self.terms.params if p.var is None]

@@ -22,6 +22,26 @@ _OUT = '  - copy: {scope: warp, src: sT, dst: "Y[bx*32 : +32]"}\n'
 _SYNC = "  - sync: warp\n"
 
 
+_TWO_PASSES = (
+    "buffers:\n"
+    "  X: {{scope: global, dtype: float32, shape: [64, 32]}}\n"
+    "  Y: {{scope: global, dtype: float32, shape: [64, 32]}}\n"
+    "  w: {{scope: workspace, dtype: float32, shape: [64, 32]}}\n"
+    "passes:\n"
+    "  - name: first\n"
+    "    threads: 32\n"
+    "    buffers:\n"
+    "      r: {{scope: register, dtype: float32, shape: [{rows}, 32], layout: auto}}\n"
+    "    ops:\n"
+    '      - copy: {{src: "X[0 : +{rows}]", dst: r}}\n'
+    '      - copy: {{src: r, dst: "w[0 : +{rows}]"}}\n'
+    "  - name: second\n"
+    "    threads: 32\n"
+    "    ops:\n"
+    "      - copy: {{scope: cta, src: w, dst: Y}}\n"
+)
+
+
 def _kernel(*ops: str) -> str:
     return "grid: {bx: 2}\n" + _BUFFERS + "ops:\n" + "".join(ops)
 
@@ -272,6 +292,13 @@ BUILD_RULES = {
         "The kernel does what the spec says, but an element is further from the function's value than rounding and the "
         "order of sums can bring it: the spec means something else, or the function does. The function must be exact "
         "mathematics, float64 all along: what rounds to the kernel's types is no other meaning.",
+    ),
+    "TG429": Rule(
+        "a workspace is read before it is written",
+        "A pass reads a workspace, and no pass before it surely writes all of it. What a workspace holds before is "
+        "nobody's: write every element in one pass before, launched under the same condition.",
+        _TWO_PASSES.format(rows=32),
+        _TWO_PASSES.format(rows=64),
     ),
     "TG430": Rule(
         "a sync that orders nothing",

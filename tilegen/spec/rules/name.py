@@ -230,7 +230,7 @@ NAME_RULES = {
     "TG190": Rule(
         "not yet supported",
         "This is part of the language, but not of this version. Nothing is wrong with its spelling.",
-        "buffers:\n  A: {scope: workspace, dtype: float32, shape: [128, 8]}\n",
-        "buffers:\n  A: {scope: global, dtype: float32, shape: [128, 8]}\n",
+        "buffers:\n  A: {scope: global, dtype: float4_e2m1fn, shape: [128, 8]}\n",
+        "buffers:\n  A: {scope: global, dtype: float8_e4m3fn, shape: [128, 8]}\n",
     ),
 }

@@ -1,0 +1,42 @@
+"""Every spec of specs/ that has passes, built once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from specs.kernels import PROGRAMS
+
+from tests.session import once
+from tilegen.pipeline import BuiltProgram, build
+
+# Sizes at which all CTAs of all passes run in NumPy, corners among them.
+SMALL: dict[str, tuple[Mapping[str, int], ...]] = {
+    "layernorm_backward": ({"M": 9, "N": 512, "T": 64}, {"M": 1, "N": 32, "T": 32}, {"M": 130, "N": 64, "T": 32}),
+    "gemm_split_k": ({"N": 512, "K": 512}, {"N": 512, "K": 384, "P": 2}, {"N": 512, "K": 1088, "P": 16}),
+    "sum_all": ({"N": 9000}, {"N": 1, "T": 32}, {"N": 4096, "T": 512}),
+    "attention_backward": ({"BH": 1, "S": 130}, {"BH": 1, "S": 190, "causal": 1}),
+}
+
+
+def every_program(test: Callable[..., None]) -> Callable[..., None]:
+    """The test over every spec with passes."""
+    marked: Callable[..., None] = pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)(test)
+    return marked
+
+
+@once
+def build_program(path: Path) -> BuiltProgram:
+    """The proved kernels of a spec, for its own arch and sizes."""
+    built = build(path)
+    assert isinstance(built, BuiltProgram)
+    return built
+
+
+@once
+def build_small(path: Path, number: int) -> BuiltProgram:
+    """The same at a small size."""
+    built = build(path, params=SMALL[path.stem][number])
+    assert isinstance(built, BuiltProgram)
+    return built

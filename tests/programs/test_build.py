@@ -1,0 +1,87 @@
+"""Specs with passes: built, printed, explained, compiled, and right together."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from specs.kernels import PROGRAMS
+from specs.test_golden import compare_golden
+
+from programs.kernels import SMALL, build_program, build_small, every_program
+from tests.meaning import PASSES
+from tilegen import pipeline
+from tilegen.arch import ARCHES
+from tilegen.gpu import compile_cubin, find_compilers
+from tilegen.planner import plan_program
+from tilegen.report import explain_program_text, program_lines
+from tilegen.spec.printing import print_spec
+from tilegen.verifying.programs import run_together
+
+
+@every_program
+def test_golden(path):
+    """One file, in which equal functions and what the prelude gives stand once."""
+    built = build_program(path)
+    compare_golden(path.stem, built.source, *built.plan.plans)
+    assert built.warnings == ()
+    assert built.source.count('extern "C" __global__') == len(built.passes)
+
+
+SIZES = [(name, number) for name, sizes in SMALL.items() for number in range(len(sizes))]
+SLOW = {"attention_backward"}  # half a minute each
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [pytest.param(*one, marks=[pytest.mark.slow] if one[0] in SLOW else []) for one in SIZES],
+)
+def test_passes_together_are_what_the_spec_is_for(name, number):
+    """Each pass runs over what those before it wrote, workspaces poisoned, beside a function that knows of no passes."""
+    built = build_small(next(p for p in PROGRAMS if p.stem == name), number)
+    lines = run_together(built, 1, PASSES[name])
+    outputs = [m.name for m in built.plan.arrays if m.access != "in"]
+    assert len(lines) == 2 * len(outputs)
+
+
+@every_program
+def test_a_printed_program_loads_as_it_was_and_builds_to_the_same_text(path):
+    expanded = pipeline.expand(build_program(path).spec)
+    text = print_spec(expanded)
+    again = pipeline.load(text)
+    assert print_spec(pipeline.expand(again)) == text
+    plan = plan_program(again)
+    assert [p.roles for p in plan.plans] == [p.roles for p in build_program(path).plan.plans]
+
+
+@every_program
+def test_explain_shows_every_pass_and_every_workspace(path):
+    explained = pipeline.explain(build_program(path).spec)
+    text = explain_program_text(explained, ARCHES[explained["arch"]])
+    for one in build_program(path).spec.passes:
+        assert f", {one.name}" in text
+    for w in build_program(path).plan.workspaces:
+        assert f"workspace {w.name}: " in text
+    assert json.loads(json.dumps(explained)) == explained
+    assert len(program_lines(explained, "x.yaml")) > 10 * len(explained["passes"])
+
+
+@every_program
+def test_the_manifest_says_what_a_launch_takes(path):
+    built = build_program(path)
+    texts = pipeline.output_texts(built)
+    manifest = json.loads(texts[f"{path.stem}.json"])
+    assert [p["name"] for p in manifest["passes"]] == [one.name for one in built.spec.passes]
+    assert manifest["workspace_bytes"] == sum(-(-w["bytes"] // 256) * 256 for w in manifest["workspaces"])
+    assert all(p["proof"]["runs"] for p in manifest["passes"])
+    header = texts[f"{path.stem}.h"]
+    assert f"static inline cudaError_t launch_{path.stem}(" in header
+    assert f"static inline cudaError_t workspace_of_{path.stem}(" in header
+
+
+@pytest.mark.skipif(not find_compilers(), reason="neither NVRTC nor nvcc is here")
+@every_program
+def test_every_pass_compiles_without_a_spill(path):
+    for one in build_program(path).passes:
+        cubin = compile_cubin(one.source, one.plan.arch, one.plan.name)
+        assert (cubin.stack_bytes, cubin.spill_store_bytes, cubin.losses) == (0, 0, ()), cubin.log
