@@ -60,7 +60,9 @@ def pretend_program(built: BuiltProgram, runs: bool = True) -> Pretended:
         kernels.append(Kernel(terms, cubin, one.source, _always(driver)))
         drivers.append(driver)
     whole = ProgramDriver(None, drivers[0].launch, [])
-    return Pretended(ProgramKernel(program_terms(built), kernels, built.source, lambda: whole), tuple(drivers), whole.capturing)
+    return Pretended(
+        ProgramKernel(program_terms(built), kernels, built.source, lambda: whole), tuple(drivers), whole.capturing
+    )
 
 
 def _always(driver: Driver) -> Callable[[], Driver]:

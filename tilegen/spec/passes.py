@@ -158,7 +158,9 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
 def _read_name(node: Mapping, state: _Passes) -> str:
     """The name of a pass, which no other has. Raises TG102, TG103, TG107, TG108."""
     given = node.get("name")
-    if near := next((key for key, _ in node.entries if given is None and find_near(key.text, PASS_KEYS) == "name"), None):
+    if near := next(
+        (key for key, _ in node.entries if given is None and find_near(key.text, PASS_KEYS) == "name"), None
+    ):
         raise Flaw("TG101", f"unknown key '{shorten(near.text)}' in a pass", near.mark, suggest(near.text, PASS_KEYS))
     if given is None:
         raise Flaw("TG102", "a pass needs the key 'name'", node.place.part(node.place.column), "add '- name: ...'")

@@ -1,0 +1,115 @@
+"""Wrong programs: what one pass leaves and another takes is checked, and each fault is named with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs.kernels import PROGRAMS
+from tilegen.errors import TilegenError
+from tilegen.pipeline import build
+
+SUM = next(path for path in PROGRAMS if path.stem == "sum_all").read_text(encoding="utf-8")
+SUM = SUM.replace("default: 100000", "default: 9000")
+SPLIT = next(path for path in PROGRAMS if path.stem == "gemm_split_k").read_text(encoding="utf-8")
+SPLIT = SPLIT.replace("N: 512, K: 4096", "N: 128, K: 512").replace("N // 512", "1").replace("512]", "128]")
+SPLIT = SPLIT.replace("bx*512 : +512", "bx*128 : +128")
+
+
+def find(text: str) -> list[tuple[str, str]]:
+    """The codes and messages that a build ends with."""
+    with pytest.raises(TilegenError) as caught:
+        build(text)
+    return [(d.code, d.message) for d in caught.value.diagnostics]
+
+
+def change(text: str, *pairs: tuple[str, str]) -> str:
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    return text
+
+
+def swap_passes(text: str) -> str:
+    head, first, second = text.replace("  - name:", "@  - name:").split("@")
+    return head + second + first
+
+
+def test_the_programs_that_are_spoilt_here_are_right():
+    build(SUM)
+    build(SPLIT)
+
+
+FAULTS = {
+    "a pass that is skipped and read": (
+        change(SUM, ("  - name: tiles\n", "  - name: tiles\n    when: N > 5000\n")),
+        "TG429", "pass 'total' reads the workspace 'parts', but pass 'tiles' is launched only where 5000 < N",
+    ),
+    "a pass that reads under a condition of its own": (
+        change(
+            SUM, ("  - name: tiles\n", "  - name: tiles\n    when: N > 5000\n"),
+            ("  - name: total\n", "  - name: total\n    when: N > 4000\n"),
+        ),
+        "TG429", "pass 'tiles' is launched only where",
+    ),
+    "an element that no CTA writes": (
+        change(SUM, ('- copy: {src: s, dst: "parts[bx : +1]"}', '- copy: {src: s, dst: "parts[bx : +1]", when: bx > 0}')),
+        "TG429", "pass 'tiles' leaves parts[0] unwritten",
+    ),
+    "a last element that no CTA writes": (
+        change(
+            SUM, ("[tiles.bx_count]}", "[tiles.bx_count + 1]}"), ("ceil(tiles.bx_count / 1024)", "ceil((tiles.bx_count + 1) / 1024)")
+        ),
+        "TG429", "unwritten",
+    ),
+    "a workspace that nobody writes": (
+        change(SUM, ('dst: "parts[bx : +1]"', 'dst: "Y[0 : +1]", when: bx == 0')),
+        "TG429", "no pass before it writes it",
+    ),
+    "no wait for the pass before": (
+        change(SUM, ("      - wait: previous\n", "")), "TG122", "nothing waits for the kernels before",
+    ),
+    "a read before the wait": (
+        change(
+            SUM, ("      - wait: previous\n", ""),
+            ("      - copy: {src: s, dst: Y}\n", "      - wait: previous\n      - copy: {src: s, dst: Y}\n"),
+        ),
+        "TG440", "parts",
+    ),
+    "a part that two CTAs write": (
+        change(SPLIT, ('dst: "sums[bz, by*128', 'dst: "sums[bz // 2, by*128')), "TG417", "sums",
+    ),
+    "parts that leave one of the sums out": (
+        change(SPLIT, ("grid: {bx: N // 128, by: M // 128, bz: P}", "grid: {bx: N // 128, by: M // 128, bz: P - 1}")),
+        "TG429", "pass 'parts' leaves sums[3, 0, 0] unwritten",
+    ),
+    "sums of a part past the last": (
+        change(SPLIT, ("- for: {p: [1, P]}", "- for: {p: [1, P + 1]}")), "TG207", "sums",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_and_named(fault):
+    text, code, said = FAULTS[fault]
+    found = find(text)
+    assert code in {c for c, _ in found}, found
+    assert any(said in message for c, message in found if c == code), found
+
+
+def test_a_pass_that_comes_before_what_it_reads():
+    text = change(SUM, ("shape: [tiles.bx_count]}", "shape: [64]}"), ("ceil(tiles.bx_count / 1024)", "1"))
+    text = change(text, ('grid: {bx: "min(resident, ceil(N / 4096))"}', "grid: {bx: 64}"), ("bx_count]", "64]"))
+    build(text)
+    found = find(swap_passes(text))
+    assert [code for code, _ in found] == ["TG429"]
+    assert found[0][1] == "pass 'total' reads the workspace 'parts', but no pass before it writes it"
+
+
+def test_a_pass_that_reads_only_what_it_wrote_itself():
+    text = change(
+        SUM, ('          - copy: {src: "parts[i*1024 : +1024]"', '          - copy: {src: "X[i*1024 : +1024]"')
+    )
+    text = change(text, ("      - copy: {src: s, dst: \"parts[bx : +1]\"}\n", "      - copy: {src: s, dst: \"parts[bx : +1]\"}\n"
+                         "      - sync: cta\n      - copy: {src: \"parts[bx : +1]\", dst: s}\n"))  # fmt: skip
+    found = find(text)
+    assert ("TG429", "pass 'tiles' reads the workspace 'parts', but only this pass writes it") in found
