@@ -21,7 +21,7 @@ from tilegen.spec import launch_models, models
 
 # What a part of a spec is called on the page, and the model of its keys.
 PARTS: dict[str, type[BaseModel]] = {
-    "spec": models.SpecFields, "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
+    "spec": models.SpecFields, "program": models.ProgramFields, "pass": models.PassFields, "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
     "grid": launch_models.GridFields, "cluster": launch_models.ClusterFields,
     "buffer": models.BufferFields, "padded": models.PaddedFields,
     "view": models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,
@@ -58,6 +58,14 @@ def find_uses(name: str, text: str) -> Iterator[Use]:
 
 
 def _list_mappings(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if "passes" in spec:
+        yield "program", spec
+        shared = {key: spec[key] for key in ("params", "buffers") if key in spec}
+        yield from list(_list_mappings(shared | {"ops": []}))[1:]
+        for one in spec["passes"]:
+            yield "pass", {key: one[key] for key in ("name", "when") if key in one}
+            yield from list(_list_mappings(one))[1:]
+        return
     yield "spec", spec
     for part, key in (("grid", "grid"), ("cluster", "cluster")):
         yield part, spec.get(key, {})
@@ -95,7 +103,7 @@ def choose_use(part: str, key: str, uses: list[Use]) -> Use | None:
 
 def write_use(use: Use) -> str:
     """A key and its value, on a line; what is inside of lists of statements and of mappings of many is left out."""
-    if use.key in ("do", "ops"):
+    if use.key in ("do", "ops", "passes"):
         return f"{use.key}: [..]"
     if isinstance(use.value, Mapping) and use.key in ("buffers", "roles", "params", "barriers"):
         name, value = next(iter(use.value.items()))

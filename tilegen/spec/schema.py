@@ -13,6 +13,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.launch_models import ChoiceFields, ClusterFields, GridFields, ParamFields
 from tilegen.spec.models import (
+    PASS_KEYS,
     ArrivalFields,
     ArriveFields,
     AwaitedFields,
@@ -21,7 +22,9 @@ from tilegen.spec.models import (
     CommitFields,
     LetFields,
     LoopFields,
+    PassFields,
     PendingFields,
+    ProgramFields,
     RoleBlockFields,
     RoleFields,
     SpecFields,
@@ -44,16 +47,10 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     """The JSON Schema of specs whose ops are ``forms``.
 
     >>> schema({})["required"]
-    ['kernel', 'ops']
+    ['kernel']
     """
     top = _describe(SpecFields)
     whole = [_refer(f"op_{name}") for name, form in forms.items() if isinstance(form, WholeForm)]
-    if whole:  # an op on whole arrays chooses the threads
-        said = "an op on whole arrays, alone: it chooses the threads"
-        alone = {"ops": {"description": said, "items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
-        top["anyOf"] = [{"required": ["threads"]}, {"required": ["roles"]}, {"properties": alone}]
-    else:
-        top["anyOf"] = [{"required": ["threads"]}, {"required": ["roles"]}]
     fields = top["properties"]
     fields["arch"]["enum"] = list(ARCHES)
     fields["params"]["additionalProperties"] = {
@@ -65,9 +62,14 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     fields["roles"]["additionalProperties"] = _describe(RoleFields)
     fields["barriers"]["additionalProperties"] = _describe(BarrierFields)
     fields["ops"]["items"] = _refer("statement")
+    top["required"].remove("ops")
+    top["anyOf"] = [*_list_launches(whole), {"required": ["passes"], "not": {"required": ["ops"]}}]
+    a_pass = _describe_pass(fields, whole)
+    fields["passes"] = _describe(ProgramFields)["properties"]["passes"] | {"items": _refer("pass")}
     kinds = ("loop", "let", "when", "role", "sync", "commit", "closing", "wait", "arrive")
     statements = [_refer(kind) for kind in (*kinds, *(f"op_{name}" for name in forms))]
     definitions = {
+        "pass": a_pass,
         "param": _describe(ParamFields),
         "choice": _describe(ChoiceFields),
         "buffer": _with_dtypes(_describe(BufferFields)),
@@ -89,6 +91,23 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     }
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}
     return {**head, **top, "definitions": definitions}
+
+
+def _list_launches(whole: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ways to say the launch of a kernel: its threads, its roles, or an op on whole arrays, which chooses the threads."""
+    ways: list[dict[str, Any]] = [{"required": ["ops", "threads"]}, {"required": ["ops", "roles"]}]
+    if whole:
+        said = "an op on whole arrays, alone: it chooses the threads"
+        alone = {"ops": {"description": said, "items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
+        ways.append({"required": ["ops"], "properties": alone})
+    return ways
+
+
+def _describe_pass(fields: dict[str, Any], whole: list[dict[str, Any]]) -> dict[str, Any]:
+    """A pass: its own keys, and those of a kernel that passes do not share."""
+    own = _describe(PassFields)
+    own["properties"] |= {key: fields[key] for key in PASS_KEYS if key in fields}
+    return own | {"required": ["name", "ops"], "anyOf": _list_launches(whole)}
 
 
 def _refer(name: str) -> dict[str, Any]:
