@@ -258,7 +258,7 @@ def sum_all(X: Array) -> Array:
 
 
 def attention_backward(
-    Q: Array, K: Array, V: Array, O: Array, dO: Array, LSE: Array, causal: int, scale: float
+    Q: Array, K: Array, V: Array, O: Array, dO: Array, LSE: Array, causal: int, scale: float  # noqa: E741
 ) -> dict[str, Array]:  # fmt: skip
     """Of whatever O and LSE are given: P is exp2(scale * Q K^T - LSE), as the forward pass left it."""
     s = scale * np.einsum("bik,bjk->bij", Q, K)

@@ -29,24 +29,26 @@ if TYPE_CHECKING:
     from tilegen.gpu.call import Kernel as Kernel
     from tilegen.operators.registering import torch_op as torch_op
     from tilegen.pipeline import Built as Built
+    from tilegen.pipeline import BuiltProgram as BuiltProgram
     from tilegen.pipeline import build as build
     from tilegen.pipeline import expand as expand
     from tilegen.pipeline import explain as explain
     from tilegen.pipeline import load as load
     from tilegen.spec.data import Spec as Spec
     from tilegen.spec.printing import print_spec as print_spec
+    from tilegen.spec.program import Program as Program
     from tilegen.verifying import Verified as Verified
     from tilegen.verifying import verify as verify
 
 __version__ = "0.1.0"
 __all__ = [
-    "Built", "CallError", "EnvironmentLack", "InputError", "Kernel", "LayoutError", "ProofError", "Spec", "SpecError",
-    "TilegenError", "Verified", "access", "build", "compile", "expand", "explain", "layouts", "load",
-    "print_spec", "torch_op", "verify",
+    "Built", "BuiltProgram", "CallError", "EnvironmentLack", "InputError", "Kernel", "LayoutError", "Program",
+    "ProofError", "Spec", "SpecError", "TilegenError", "Verified", "access", "build", "compile", "expand",
+    "explain", "layouts", "load", "print_spec", "torch_op", "verify",
 ]  # fmt: skip
 
 _MODULES = {
-    "tilegen.pipeline": ("Built", "build", "expand", "explain", "load"),
+    "tilegen.pipeline": ("Built", "BuiltProgram", "build", "expand", "explain", "load"),
     "tilegen.errors": (
         "CallError", "EnvironmentLack", "InputError", "LayoutError", "ProofError", "SpecError", "TilegenError",
     ),
@@ -54,6 +56,7 @@ _MODULES = {
     "tilegen.gpu.call": ("Kernel",),
     "tilegen.operators.registering": ("torch_op",),
     "tilegen.spec.data": ("Spec",),
+    "tilegen.spec.program": ("Program",),
     "tilegen.spec.printing": ("print_spec",),
     "tilegen.verifying": ("Verified", "verify"),
 }  # fmt: skip

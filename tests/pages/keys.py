@@ -21,7 +21,8 @@ from tilegen.spec import launch_models, models
 
 # What a part of a spec is called on the page, and the model of its keys.
 PARTS: dict[str, type[BaseModel]] = {
-    "spec": models.SpecFields, "program": models.ProgramFields, "pass": models.PassFields, "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
+    "spec": models.SpecFields, "program": models.ProgramFields, "pass": models.PassFields,
+    "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
     "grid": launch_models.GridFields, "cluster": launch_models.ClusterFields,
     "buffer": models.BufferFields, "padded": models.PaddedFields,
     "view": models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,

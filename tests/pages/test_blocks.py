@@ -30,6 +30,8 @@ RUNNERS = {
     ("gemm", "python"): "tests/test_calling_docs.py",
     ("layouts", "console"): "tests/test_layout_docs.py",
     ("layouts", "yaml"): "tests/spec/test_tensor_memory.py",
+    ("passes", "cpp"): "tests/programs/test_page.py",
+    ("passes", "yaml"): "tests/programs/test_page.py",
     ("permutation", "console"): "tests/test_layout_docs.py",
     ("torch", "python"): "tests/gpu/test_gpu_torch.py",
     ("torch", "yaml"): "tests/operators/page.py",

@@ -37,7 +37,7 @@ SLOW = {"attention_backward"}  # half a minute each
     [pytest.param(*one, marks=[pytest.mark.slow] if one[0] in SLOW else []) for one in SIZES],
 )
 def test_passes_together_are_what_the_spec_is_for(name, number):
-    """Each pass runs over what those before it wrote, workspaces poisoned, beside a function that knows of no passes."""
+    """Each pass runs over what those before it wrote, workspaces poisoned, beside a function without passes."""
     built = build_small(next(p for p in PROGRAMS if p.stem == name), number)
     lines = run_together(built, 1, PASSES[name])
     outputs = [m.name for m in built.plan.arrays if m.access != "in"]

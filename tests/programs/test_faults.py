@@ -10,6 +10,7 @@ from tilegen.pipeline import build
 
 SUM = next(path for path in PROGRAMS if path.stem == "sum_all").read_text(encoding="utf-8")
 SUM = SUM.replace("default: 100000", "default: 9000")
+LEAVE = '- copy: {src: s, dst: "parts[bx : +1]"}'
 SPLIT = next(path for path in PROGRAMS if path.stem == "gemm_split_k").read_text(encoding="utf-8")
 SPLIT = SPLIT.replace("N: 512, K: 4096", "N: 128, K: 512").replace("N // 512", "1").replace("512]", "128]")
 SPLIT = SPLIT.replace("bx*512 : +512", "bx*128 : +128")
@@ -52,12 +53,13 @@ FAULTS = {
         "TG429", "pass 'tiles' is launched only where",
     ),
     "an element that no CTA writes": (
-        change(SUM, ('- copy: {src: s, dst: "parts[bx : +1]"}', '- copy: {src: s, dst: "parts[bx : +1]", when: bx > 0}')),
+        change(SUM, (LEAVE, LEAVE.replace("}", ", when: bx > 0}"))),
         "TG429", "pass 'tiles' leaves parts[0] unwritten",
     ),
     "a last element that no CTA writes": (
         change(
-            SUM, ("[tiles.bx_count]}", "[tiles.bx_count + 1]}"), ("ceil(tiles.bx_count / 1024)", "ceil((tiles.bx_count + 1) / 1024)")
+            SUM, ("[tiles.bx_count]}", "[tiles.bx_count + 1]}"),
+            ("ceil(tiles.bx_count / 1024)", "ceil((tiles.bx_count + 1) / 1024)"),
         ),
         "TG429", "unwritten",
     ),
@@ -109,7 +111,6 @@ def test_a_pass_that_reads_only_what_it_wrote_itself():
     text = change(
         SUM, ('          - copy: {src: "parts[i*1024 : +1024]"', '          - copy: {src: "X[i*1024 : +1024]"')
     )
-    text = change(text, ("      - copy: {src: s, dst: \"parts[bx : +1]\"}\n", "      - copy: {src: s, dst: \"parts[bx : +1]\"}\n"
-                         "      - sync: cta\n      - copy: {src: \"parts[bx : +1]\", dst: s}\n"))  # fmt: skip
+    text = change(text, (LEAVE, f'{LEAVE}\n      - sync: cta\n      - copy: {{src: "parts[bx : +1]", dst: s}}'))
     found = find(text)
     assert ("TG429", "pass 'tiles' reads the workspace 'parts', but only this pass writes it") in found

@@ -66,13 +66,13 @@ def test_a_launch_hands_each_pass_its_part_of_the_workspace(tmp_path):
         for m, at, size in calls
     )
     sizes = "".join(
-        f'    {{ size_t bytes = 0; int error = workspace_of_{name}({m}, &bytes); std::printf("%d %zu\\n", error, bytes); }}\n'
+        f"    {{ size_t bytes = 0; int error = workspace_of_{name}({m}, &bytes);"
+        f' std::printf("%d %zu\\n", error, bytes); }}\n'
         for m in (1000, 3)
     )
     device = RUNTIME[RUNTIME.index('extern "C" cudaError_t cudaGetDevice(') :]
-    program = f'#include "{name}.h"\n#include <cstdio>\n{device}{_LAUNCH}' + "".join(
-        f'__asm__(".globl {s}\\n{s}:\\n.byte 0");\n' for s in symbols
-    )
+    own = "".join(f'__asm__(".globl {s}\\n{s}:\\n.byte 0");\n' for s in symbols)
+    program = f'#include "{name}.h"\n#include <cstdio>\n{device}{_LAUNCH}{own}'
     program = program.replace("ROWS", symbols[0]).replace("COLUMNS", symbols[1])
     (tmp_path / "main.cpp").write_text(f"{program}int main()\n{{\n{sizes}{body}}}\n")
     flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_includes(tmp_path))

@@ -18,11 +18,10 @@ from tilegen.spec.data import Spec
 from tilegen.spec.program import Program
 
 Source = Spec | Program | spec_room.Source
-Numbers = Mapping[str, int | float]
 
 
 def load(
-    source: Source, arch: str | None = None, params: Numbers | None = None, processes: int = 1
+    source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
 ) -> Spec | Program:  # fmt: skip
     """A checked spec: whole-array ops expanded, 'auto' layouts chosen. A Program where the text has ``passes``.
 
@@ -46,7 +45,8 @@ def load(
 
 
 def load_kernel(
-    source: Source, arch: str | None = None, params: Numbers | None = None, processes: int = 1, what: str = "this"
+    source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1,
+    what: str = "this",
 ) -> Spec:  # fmt: skip
     """The spec of one kernel. Raises what ``load`` raises, and SpecError TG190 for several: ``what`` names the wish."""
     spec = load(source, arch, params, processes)
@@ -62,13 +62,12 @@ def choose_pass(loaded: Spec | Program, name: str | None) -> Spec | Program:
         return loaded
     passes = {one.name: one.spec for one in loaded.passes} if isinstance(loaded, Program) else {}
     if name not in passes:
-        raise ValueError(
-            f"the passes are {', '.join(passes)}" if passes else f"{loaded.kernel} is one kernel, without passes"
-        )
+        one = f"{loaded.kernel} is one kernel, without passes"
+        raise ValueError(f"the passes are {', '.join(passes)}" if passes else one)
     return passes[name]
 
 
-def _read(source: Source, arch: str | None, params: Numbers | None) -> Spec | Program:
+def _read(source: Source, arch: str | None, params: Mapping[str, int | float] | None) -> Spec | Program:
     """The spec as it is written, with that arch and these params."""
     if not (arch is None or isinstance(arch, str)):
         raise TypeError(f"arch is a text, such as 'sm_90', not {type(arch).__name__}")
@@ -85,7 +84,7 @@ def _read(source: Source, arch: str | None, params: Numbers | None) -> Spec | Pr
 
 
 def build(
-    spec: Source, arch: str | None = None, params: Numbers | None = None, processes: int = 1
+    spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
 ) -> Built | BuiltProgram:  # fmt: skip
     """The kernel of a spec, proved, or the kernels of its passes; writes nothing. Takes what ``load`` takes.
 
@@ -98,7 +97,7 @@ def build(
 
 
 def explain(
-    spec: Source, arch: str | None = None, params: Numbers | None = None, processes: int = 1
+    spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
 ) -> dict[str, Any]:  # fmt: skip
     """Every choice and every predicted count of a spec, as JSON data (the keys are stable). Takes what ``load`` takes.
 
@@ -111,7 +110,7 @@ def explain(
 
 
 def expand(
-    spec: Source, arch: str | None = None, params: Numbers | None = None, processes: int = 1
+    spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
 ) -> Spec | Program:  # fmt: skip
     """The tile ops that a spec is, with everything chosen that a spec can say: boxes, threads, layouts, variants.
 

@@ -94,7 +94,7 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
 
 
 def _list_launches(whole: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ways to say the launch of a kernel: its threads, its roles, or an op on whole arrays, which chooses the threads."""
+    """Ways to say the launch of a kernel: threads, roles, or an op on whole arrays, which chooses the threads."""
     ways: list[dict[str, Any]] = [{"required": ["ops", "threads"]}, {"required": ["ops", "roles"]}]
     if whole:
         said = "an op on whole arrays, alone: it chooses the threads"

@@ -33,7 +33,7 @@ class Kernel:
         self, terms: KernelSignature, cubin: Cubin, source: str = "", driver: Callable[[], Driver] = load_driver
     ):
         self.terms, self.cubin, self.source = terms, cubin, source
-        self.driver = driver
+        self._driver = driver
         self._functions: dict[int, Function] = {}
         self._kinds: dict[tuple[Any, ...], CallKind] = {}
         self._again: Again = launch_nothing  # the short way of calls of the last kind
@@ -50,7 +50,7 @@ class Kernel:
         if device not in self._functions:
             image, kernel = self.cubin.image, self.terms.kernel
             try:
-                self._functions[device] = self.driver().load(image, kernel, device, self.terms.dynamic_bytes)
+                self._functions[device] = self._driver().load(image, kernel, device, self.terms.dynamic_bytes)
             except DriverError as e:
                 raise self._explain_load(e, device) from None
         return self._functions[device]
@@ -99,12 +99,12 @@ class Kernel:
         made = [make(pointers) for make in kind.makers]
         for k, sync in kind.syncs:
             sync(arrays[k], kind.stream(kind.device))
-        self.launch(kind, pointers, floats)
+        self._launch(kind, pointers, floats)
         if kind.is_short:
             self._shorten(kind, arrays)
         return (made[0] if len(made) == 1 else tuple(made)) if made else None
 
-    def launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+    def _launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         """Launch a call of a decided kind, on all arrays in order; ``floats``: parameters that are no integers."""
         try:
             memory = kind.spare.pop()
@@ -144,20 +144,20 @@ class Kernel:
     def _encode(self, kind: CallKind, pointers: Sequence[int]) -> bytes:
         """The tensor maps of a call, in its arrays' context: the driver may ask for one, and a thread may have none."""
         assert self.terms.encode_maps is not None
-        with self.driver().in_context(kind.function.context):
+        with self._driver().in_context(kind.function.context):
             images = self.terms.encode_maps(pointers, kind.values)
         assert [len(image) for image in images] == [MAP_BYTES] * kind.form.maps
         return b"".join(images)
 
-    def keep_maps(self, kind: CallKind) -> None:
+    def _keep_maps(self, kind: CallKind) -> None:
         """Have the tensor maps of a kind of call encoded when its pointers are new."""
         if kind.form.maps:
             kind.keep_maps(lambda pointers: self._encode(kind, pointers))
 
     def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> CallKind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
-        kind = decide(self.terms, arrays, libraries, params, self.load, self.driver())
-        self.keep_maps(kind)
+        kind = decide(self.terms, arrays, libraries, params, self.load, self._driver())
+        self._keep_maps(kind)
         with suppress(TypeError):  # an array whose form is nothing to look up is decided on every time
             self._kinds[key] = kind
             kind.is_short = len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats)
@@ -184,7 +184,7 @@ class Kernel:
 
     def _launch_again(self, kind: CallKind, memory: LaunchMemory, status: int) -> None:
         """Where another device's context is current, or none: in the context of the arrays."""
-        driver, function = self.driver(), kind.function
+        driver, function = self._driver(), kind.function
         if status in NO_CONTEXT:
             with driver.in_context(function.context):
                 status = driver.launch(memory.config, kind.handle, memory.arguments, None)

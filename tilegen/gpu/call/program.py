@@ -81,18 +81,18 @@ class ProgramKernel(Kernel):
         first, *_ = (kernel.load(device) for kernel in self.kernels)
         return first
 
-    def launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+    def _launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         """Launch every pass that the parameters want, in order."""
         launches = self._launches.get(kind) or self._plan(kind)
         base = 0
         if launches.allocate is not None and launches.read is not None:
             workspace = launches.allocate()
             base = launches.read(workspace)[1]
-            if self.driver().is_capturing(kind.stream(kind.device)):
+            if self._driver().is_capturing(kind.stream(kind.device)):
                 self._captured.append(workspace)
         for one in launches.passes:
             given = [base + n if is_own else pointers[n] for is_own, n in one.picks]
-            one.kernel.launch(one.kind, given, [floats[n] for n in one.floats])
+            one.kernel._launch(one.kind, given, [floats[n] for n in one.floats])
 
     def _plan(self, kind: CallKind) -> _Launches:
         """What the passes of a kind of call are launched with."""
@@ -122,7 +122,7 @@ class ProgramKernel(Kernel):
 
         def count_resident() -> int:
             function = kernel.load(device)
-            return kernel.driver().count_resident(function, terms.threads, terms.dynamic_bytes, terms.cluster)
+            return kernel._driver().count_resident(function, terms.threads, terms.dynamic_bytes, terms.cluster)
 
         return check_grid(terms, values, count_resident)
 
@@ -139,9 +139,9 @@ class ProgramKernel(Kernel):
         ]  # fmt: skip
         spans = tuple(int(evaluate(a.span, values)) * elem_bytes(a) for a in terms.arrays)
         checked = Checked(values, spans, grid, device)
-        own = CallKind(given, checked, form_of(terms, checked), kernel.load(device), kernel.driver().launch)
+        own = CallKind(given, checked, form_of(terms, checked), kernel.load(device), kernel._driver().launch)
         own.stream = kind.stream
-        kernel.keep_maps(own)
+        kernel._keep_maps(own)
         floats = [p.name for p in self.terms.params if p.var is None]
         picks = tuple((True, places[a.name]) if a.name in places else (False, numbers[a.name]) for a in terms.arrays)
         return _PassLaunch(kernel, own, picks, tuple(floats.index(p.name) for p in terms.params if p.var is None))
