@@ -117,7 +117,7 @@ class Effects:
     @cached_property
     def refs(self) -> tuple[Ref, ...]:
         """The places that the step's text names, what it writes first (not those of its body)."""
-        named = [t for t in self.touches if not (t.map and t.ref.memory.space == "global")]
+        named = [t for t in self.touches if not (t.map and t.ref.memory.traits.is_array)]
         ordered = sorted(named, key=lambda t: not t.writes)
         return (*(t.ref for t in ordered), *self.bases)
 
@@ -208,7 +208,7 @@ def _of_wgmma(step: Wgmma) -> Effects:
     for o in step.via.operands:
         matrix = lies[o.field]
         if (o.lies == MATRIX) != (matrix is not None):
-            raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.spaces)} memory")
+            raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.states)} memory")
         elems = matrix.elems if matrix else o.elems or step.b_lies.rows // 2  # c: 64 rows over 128 threads
         place = getattr(step, o.field)
         touches.append(Touch(place, o.use, o.lies, elems, matrix=matrix, word_bytes=o.word_bytes))
