@@ -69,7 +69,7 @@ def test_every_scope_of_the_schema_has_its_row() -> None:
 
 
 def test_every_state_space_of_an_instruction_is_one_of_a_row() -> None:
-    states = {state for row in INSTRUCTIONS.values() for operand in row.operands for state in operand.states}
+    states = {state for row in INSTRUCTIONS.values() for operand in row.operands for state in operand.spaces}
     assert states <= {space.state for space in SPACES.values()}
 
 
@@ -104,3 +104,5 @@ def test_a_space_that_is_addressed_like_another_is_a_row(monkeypatch: pytest.Mon
     assert of_caller == of_nobody
     with pytest.raises(tilegen.SpecError, match=r"'partial' is for arrays that the kernel writes, and .* is workspace"):
         tilegen.load(SPEC.replace("SCOPE,", "workspace, partial: true,"))
+    with pytest.raises(tilegen.SpecError, match="but buffer 'W' is in a workspace "):
+        tilegen.load(SPEC.replace("SCOPE,", "workspace, layout: auto,"))

@@ -208,7 +208,7 @@ def _of_wgmma(step: Wgmma) -> Effects:
     for o in step.via.operands:
         matrix = lies[o.field]
         if (o.lies == MATRIX) != (matrix is not None):
-            raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.states)} memory")
+            raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.spaces)} memory")
         elems = matrix.elems if matrix else o.elems or step.b_lies.rows // 2  # c: 64 rows over 128 threads
         place = getattr(step, o.field)
         touches.append(Touch(place, o.use, o.lies, elems, matrix=matrix, word_bytes=o.word_bytes))

@@ -38,7 +38,7 @@ class OperandForm:
     field: str
     use: str
     lies: str = THREAD
-    states: tuple[str, ...] = ANY
+    spaces: tuple[str, ...] = ANY
     elems: int = 0
     word: str = "unsigned"
 
@@ -80,7 +80,7 @@ class Instruction:
         (True, False)
         """
         sides = {READS: src, WRITES: dst}
-        return all(sides[o.use].state in o.states for o in self.operands)
+        return all(sides[o.use].state in o.spaces for o in self.operands)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A row of the table stays that row in another process: readers ask whether it is."""
@@ -125,7 +125,7 @@ def _moves(src: OperandForm | None = None, dst: OperandForm | None = None) -> tu
 def _matrices(name: str, trans: bool) -> Instruction:
     """ldmatrix or stmatrix: the registers first, then the rows in shared memory."""
     loads = name == "ldmatrix"
-    register = OperandForm("dst" if loads else "src", WRITES if loads else READS, states=_REGISTERS)
+    register = OperandForm("dst" if loads else "src", WRITES if loads else READS, spaces=_REGISTERS)
     rows = OperandForm("src" if loads else "dst", READS if loads else WRITES, ROWS, (SHARED.state,))
     suffix = ".trans" if trans else ""
     prelude = f"{name}_x{{count}}{suffix.replace('.', '_')}"
@@ -144,7 +144,7 @@ def _tma(name: str, is_load: bool, feature: str = "tma") -> Instruction:
 MOVE = Instruction("move", _moves(), "access", widths_bytes=(1, 2, 4, 8, 16))
 CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
     "cp.async",
-    _moves(OperandForm("src", READS, states=(GLOBAL.state,)), OperandForm("dst", WRITES, states=(SHARED.state,))),
+    _moves(OperandForm("src", READS, spaces=(GLOBAL.state,)), OperandForm("dst", WRITES, spaces=(SHARED.state,))),
     "cp.async", feature="cp_async", queue="cp.async", widths_bytes=(4, 8, 16), prelude="cp_async_{bytes}{or_zero}",
 )  # fmt: skip
 LDMATRIX, LDMATRIX_TRANS = _matrices("ldmatrix", False), _matrices("ldmatrix", True)
@@ -170,8 +170,8 @@ def function_of_registers(
     >>> row.compute(TYPED, [np.float32([[1.5]])], ["float32"], "float32", None), len(row.operands)
     (array([[3.]], dtype=float32), 2)
     """
-    dst = OperandForm("dst", WRITES, states=_REGISTERS)
-    srcs = (OperandForm(f"srcs[{k}]", READS, states=_REGISTERS) for k in range(sources))
+    dst = OperandForm("dst", WRITES, spaces=_REGISTERS)
+    srcs = (OperandForm(f"srcs[{k}]", READS, spaces=_REGISTERS) for k in range(sources))
     return Instruction(name, (dst, *srcs), "registers", widths_bytes=widths_bytes, compute=compute, c=c)
 
 
@@ -199,9 +199,9 @@ CAST = function_of_registers("cast", 1, _cast)
 BYTE_PERMUTE = function_of_registers("byte_permute", 2, _permute_bytes, widths_bytes=(4,))
 
 # A tree of functions in registers, of as many operands as it has; and an element of another lane.
-COMPUTE = Instruction("compute", (OperandForm("dst", WRITES, states=_REGISTERS),), "registers")
+COMPUTE = Instruction("compute", (OperandForm("dst", WRITES, spaces=_REGISTERS),), "registers")
 SHUFFLE = Instruction(
-    "shuffle", (OperandForm("dst", WRITES, states=_REGISTERS), OperandForm("src", READS, states=_REGISTERS)),
+    "shuffle", (OperandForm("dst", WRITES, spaces=_REGISTERS), OperandForm("src", READS, spaces=_REGISTERS)),
     "registers", warp=True,
 )  # fmt: skip
 

@@ -164,7 +164,7 @@ def _totals(whole: list[Counted], needed: list[Counted]) -> dict[str, dict[str, 
     for state, counters in _COUNTERS.items():
         for counter, kinds in counters.items():
             rows, fewer = (
-                [c for c in all_ if SPACES[c.space].state == state and c.kind in kinds] for all_ in (whole, needed)
+                [c for c in found if SPACES[c.space].state == state and c.kind in kinds] for found in (whole, needed)
             )
             if rows or counter not in _WHERE_USED:
                 sums = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}

@@ -154,10 +154,11 @@ def _read_values(node: Mapping, fields: BufferFields, params: Params) -> Values 
 
 
 def _check_auto(node: Node, space: Space, what: str) -> None:
-    """A global array lies as its caller has it; raises TG209."""
-    if space.is_callers:
-        message = f"'auto' chooses layouts of shared and register buffers, but {what} is in {space.words}, where its"
-        raise Flaw("TG209", f"{message} caller laid it out", node.mark, "write the layout, or 'row'")
+    """An array lies as its caller has it, or as the text says; raises TG209."""
+    if space.is_array:
+        message = f"'auto' chooses layouts of shared and register buffers, but {what} is in {space.words}"
+        why = ", where its caller laid it out" if space.is_callers else ""
+        raise Flaw("TG209", f"{message}{why}", node.mark, "write the layout, or 'row'")
 
 
 def _text_of(node: Node | None, layout: Any) -> str:
