@@ -19,6 +19,7 @@ from tilegen.ops.permute_layout.lane_search import Side, search_lanes
 from tilegen.plan import Block, Move, Ref, Step, effects, flatten
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
+from tilegen.spaces import SHARED
 
 VARIANTS = ["auto", "warp_vector", "warp_xor_swizzle", "warp_linear_swizzle"]
 
@@ -176,7 +177,7 @@ def test_a_word_that_is_torn_is_found(fault, variant):
 
 # ---------------------------------------------------------------- what was not searched
 def sides(*addresses: np.ndarray) -> list[Side]:
-    return [Side(a, 4, "shared", kind) for a, kind in zip(addresses, ("ld", "st"), strict=True)]
+    return [Side(a, 4, SHARED, kind) for a, kind in zip(addresses, ("ld", "st"), strict=True)]
 
 
 def test_a_search_says_what_it_left_out():

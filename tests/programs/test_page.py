@@ -25,6 +25,12 @@ def test_the_spec_of_the_page_sums_all():
     assert len(run_together(built, 1, lambda X: np.sum(X, keepdims=True).reshape(1))) == 2
 
 
+def test_a_workspace_is_global_memory_to_the_kernels_that_use_it():
+    """The same text below the comments, whoever brings the array."""
+    ours, callers = (build(text).source for text in (SPEC, SPEC.replace("scope: workspace", "scope: global")))
+    assert re.sub("^//.*\n", "", ours, flags=re.M) == re.sub("^//.*\n", "", callers, flags=re.M)
+
+
 @requires_nvcc
 @requires_gxx
 def test_the_call_of_the_page_compiles(tmp_path):

@@ -141,7 +141,7 @@ def compare_pinned(spec: Spec, processes: int = 1) -> tuple[Choice, ...]:
     pinned = [
         b
         for b in spec.buffers
-        if b.scope == "shared" and b.root == b.name and f"layout of {b.name}" not in chosen and can_follow(spec, b.name)
+        if b.traits.has_banks and b.root == b.name and f"layout of {b.name}" not in chosen and can_follow(spec, b.name)
     ]
     choices = run_tasks([partial(_compare_one, spec, b) for b in pinned], processes)
     return tuple(choice for choice in choices if choice is not None)

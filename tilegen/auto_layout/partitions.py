@@ -15,6 +15,7 @@ from tilegen.ops.ownership import own
 from tilegen.ops.partition_layout import SHARINGS, VECTOR_BYTES, Sharing, lane_axis, partition_layout, vector_elems
 from tilegen.ops.registers import widest_access
 from tilegen.ops.shares import list_partitions
+from tilegen.spaces import REGISTER
 from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.placing import MAX_REGISTER_BYTES
 
@@ -32,7 +33,7 @@ def partitions_of(context: Context, call: Call, flow: Flow, most_bytes: int = VE
 
     Of a tile whose registers are all stretched, those that the op would make itself. ``most_bytes``: of a vector.
     """
-    held = [f for f in flow.sides if call.regions[f].buffer.scope == "register"]
+    held = [f for f in flow.sides if call.regions[f].buffer.traits.is_held]
     covering = list_covering(call, flow)
     if held and all(is_stretched(flow, f) for f in held):
         found = _as_planned(context, call.scope, flow, [call.regions[f] for f in covering])
@@ -50,7 +51,7 @@ def is_stretched(flow: Flow, name: str) -> bool:
 
 def list_covering(call: Call, flow: Flow) -> list[str]:
     """The operands in memory that cover the tile, what is written before what is read."""
-    fields = [f for f in flow.sides if call.regions[f].buffer.scope != "register"]
+    fields = [f for f in flow.sides if not call.regions[f].buffer.traits.is_held]
     written = call.fields_written
     return sorted((f for f in fields if not is_stretched(flow, f)), key=lambda f: f not in written)
 
@@ -89,7 +90,7 @@ def _as_planned(context: Context, scope: str, flow: Flow, covering: Sequence[Reg
 
 def _allowed(context: Context, layout: TileLayout, flow: Flow, memory: Operand) -> int:
     """The widest access of the memory by threads that own the tile so."""
-    buffer = Buffer("tile", "register", memory.buffer.dtype, flow.lengths, layout, "tile")
+    buffer = Buffer("tile", REGISTER.name, memory.buffer.dtype, flow.lengths, layout, "tile")
     whole = Region(buffer, (0,) * len(flow.lengths), flow.lengths, (True,) * len(flow.lengths))
     try:
         return widest_access(own(context, bind(whole, memory_of(buffer)), [memory]), memory)

@@ -42,7 +42,7 @@ class FlowTile:
 
     def sides(self) -> Iterator[tuple[str, Region]]:
         """The register operands."""
-        return ((f, self.call.regions[f]) for f in self.flow.sides if self.call.regions[f].buffer.scope == "register")
+        return ((f, self.call.regions[f]) for f in self.flow.sides if self.call.regions[f].buffer.traits.is_held)
 
 
 @dataclass(frozen=True)

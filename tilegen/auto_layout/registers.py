@@ -53,7 +53,7 @@ def choose_registers(spec: Spec) -> Spec:
     Raises SpecError: TG308 where two ops want different owners, TG309 where nothing says who owns a buffer, TG210 where
     a thread would hold more than it has registers.
     """
-    names = [b.name for b in spec.buffers if b.scope == "register" and b.is_auto and b.root == b.name]
+    names = [b.name for b in spec.buffers if b.traits.is_held and b.is_auto and b.root == b.name]
     if not names:
         return spec
     chosen = _choose_flows(spec, names)
@@ -193,7 +193,7 @@ def _have_arrays_that_differ(tiles: Sequence[FlowTile], option: _Option) -> bool
     sizes: set[int] = set()
     for tile in tiles:
         if any(r.buffer.root in option.chosen and not _is_stretched(tile, f) for f, r in tile.sides()):
-            in_memory = [f for f in tile.flow.sides if tile.call.regions[f].buffer.scope != "register"]
+            in_memory = [f for f in tile.flow.sides if not tile.call.regions[f].buffer.traits.is_held]
             sizes |= {
                 DTYPES[tile.call.regions[f].buffer.dtype].bytes * (-1 if _is_stretched(tile, f) else 1)
                 for f in in_memory
@@ -226,7 +226,7 @@ def _cost(option: _Option, parted: dict[int, Claim], asked: AskedFlows) -> Cost 
             buffers = [r.buffer for r in call.regions.values()]
             if any(b.root in names for b in buffers) and not _waits_for(call, option.plain):
                 cost = dispatch(call, context)[1].cost
-                costs += [cost] if any(b.scope != "register" for b in buffers) else []
+                costs += [cost] if not all(b.traits.is_held for b in buffers) else []
     except SpecError:
         return None
     return Cost(*(sum(figures) for figures in zip(*(c.key[:3] for c in costs), strict=True)))
@@ -235,7 +235,7 @@ def _cost(option: _Option, parted: dict[int, Claim], asked: AskedFlows) -> Cost 
 def _waits_for(call: Call, spec: Spec) -> bool:
     """Does an op without memory have registers that are still to be chosen, so that nothing can be said of it yet?"""
     buffers = [spec.buffer(r.buffer.name) for r in call.regions.values()]
-    return all(b.scope == "register" for b in buffers) and any(b.is_auto for b in buffers)
+    return all(b.traits.is_held for b in buffers) and any(b.is_auto for b in buffers)
 
 
 def _compare(options: Sequence[_Option], best: _Option) -> dict[str, tuple[Candidate, ...]]:

@@ -292,7 +292,7 @@ def room_bytes(spec: Spec, buffer: Buffer) -> int:
     """What the other shared buffers leave of the arch's shared memory, or what those have that this one lies over."""
     if buffer.over:
         return room_below(buffer, place_memories(spec))[1]
-    others = [b for b in spec.buffers if b.scope == "shared" and b.root == b.name != buffer.name and not b.over]
+    others = [b for b in spec.buffers if b.traits.is_pooled and b.root == b.name != buffer.name and not b.over]
     sizes = [bound(extent_of(b.layout, "m")) - 1 for b in others]
     taken = sum(align_shared(n * DTYPES[b.dtype].bytes) for n, b in zip(sizes, others, strict=True))
     return ARCHES[spec.arch].max_shared_bytes_per_cta - taken

@@ -92,7 +92,7 @@ def _find_arrays(spec: Spec, params: Mapping[str, int]) -> tuple[Buffer, Buffer,
 
 
 def _why_not_dense(buffer: Buffer, params: Mapping[str, int]) -> str:
-    if buffer.scope != "global":
+    if not buffer.traits.is_callers:
         return f"{buffer.name} is not a global array"
     if buffer.name != buffer.root:
         return f"{buffer.name} is a view"

@@ -69,7 +69,7 @@ def list_accesses(visit: Visit) -> Iterable[Access]:
 
 
 def _in_memory(visit: Visit) -> Iterator[Touch]:
-    return (t for t in visit.effects.touches if t.ref.memory.space != "register")
+    return (t for t in visit.effects.touches if not t.ref.memory.traits.is_held)
 
 
 def _access(visit: Visit, touch: Touch, kind: str, operators: int, elems: int) -> Access:
@@ -110,12 +110,12 @@ def _copies(visit: Visit) -> Iterator[Access]:
 
 def _boxes(visit: Visit) -> Iterator[Access]:
     """The box in the array and in shared memory."""
-    for t in sorted(visit.effects.touches, key=lambda t: t.ref.memory.space):  # the array first
+    for t in sorted(visit.effects.touches, key=lambda t: not t.ref.memory.traits.is_array):
         m = t.map
         assert m is not None
         size, row = m.memory.elem_bytes, m.box[-1]
         rows = tuple((n, mul(m.memory.pitches[d], size)) for d, n in zip(m.dims[:-1], m.box[:-1], strict=True))
-        in_array = t.ref.memory.space == "global"
+        in_array = t.ref.memory.traits.is_array
         around = rows if in_array else ((t.elems // row, row * size),)
         yield replace(_access(visit, t, TMA, 0, row), rows=around)
 

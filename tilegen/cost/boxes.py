@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
+from tilegen.spaces import Space
 
 Ints = NDArray[np.int64]
 
@@ -17,14 +18,14 @@ WHOLE = (TMA, WGMMA)  # which no lane of a warp has a part of
 _CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
 
 
-def count_boxes(space: str, row_bytes: int, rows: Sequence[tuple[int, int]], first: Ints, weights: Ints) -> Ints:
+def count_boxes(space: Space, row_bytes: int, rows: Sequence[tuple[int, int]], first: Ints, weights: Ints) -> Ints:
     """(instructions, wavefronts, floor, bytes_floor, sectors) of boxes that begin at bytes ``first``, one side of them.
 
     ``rows`` are (extent, byte stride) around rows of ``row_bytes``. In shared memory TMA has no conflicts, whatever the
     swizzle: 32 words a wavefront. Sectors are counted as if the whole box lay inside of the array.
     """
     starts = _starts_of_rows(rows)
-    if space == "shared":
+    if space.has_banks:
         lines = -(-len(starts) * row_bytes // access.LINE_BYTES)
         return np.array([weights.sum(), *[weights.sum() * lines] * 3, 0])
     chunks = _chunks_of(starts, row_bytes)

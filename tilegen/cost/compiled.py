@@ -49,7 +49,7 @@ def list_needed(accesses: Iterable[Access]) -> list[Access]:
     made: dict[tuple[Any, ...], int] = {}
     out = []
     for a in accesses:
-        if a.kind == "ld" and a.memory.space == "global" and a.memory.access == "in":
+        if a.kind == "ld" and a.memory.access == "in":
             place = a.memory, a.width_bytes, a.byte, a.conditions, a.loops
             if made.setdefault(place, a.op) != a.op:
                 continue
@@ -79,7 +79,7 @@ def _find_uses(visits: Iterable[Visit]) -> dict[Memory, _Uses]:
     for visit in visits:
         for touch in visit.effects.read:
             memory, _ = visit.position.flat(touch.ref)
-            if memory.space == "register":
+            if memory.traits.is_held:
                 found[memory].guards.append(visit.position.guards)
                 found[memory].bytes.add(_bytes_kept(visit.step, memory))
     return found
@@ -99,7 +99,7 @@ def _loaded_registers(visit: Visit) -> Memory | None:
     if not isinstance(visit.step, Move) or visit.step.via is not MOVE:
         return None
     memory, _ = visit.position.flat(visit.step.dst)
-    return memory if memory.space == "register" else None
+    return memory if memory.traits.is_held else None
 
 
 def _narrow(a: Access, visit: Visit, uses: dict[Memory, _Uses]) -> list[Access]:
@@ -117,7 +117,7 @@ def _narrow(a: Access, visit: Visit, uses: dict[Memory, _Uses]) -> list[Access]:
 def _defer(a: Access, visit: Visit, uses: dict[Memory, _Uses]) -> Access:
     """A load from an array that is only read, with what all uses of it ask for beside what it asks for itself."""
     memory = _loaded_registers(visit)
-    if memory is None or a.memory.space != "global" or a.memory.access != "in" or not uses[memory].guards:
+    if memory is None or a.memory.access != "in" or not uses[memory].guards:
         return a
     known = {v.name for c in (a.byte, *a.conditions) for v in variables(c)} | {v.name for v, _ in a.loops}
     first, *others = uses[memory].guards
@@ -174,7 +174,7 @@ def _join(stretch: _Stretch, accesses: Sequence[Access]) -> list[Access]:
     out: list[Access] = []
     for group in groups.values():
         # a load that moved past a store of the same memory could read another value
-        is_free = group[0].memory.space == "shared" and len(kinds[group[0].memory]) == 1
+        is_free = group[0].memory.traits.is_pooled and len(kinds[group[0].memory]) == 1
         out += (_join_group(stretch, group) if is_free else None) or group
     return out
 

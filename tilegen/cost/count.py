@@ -22,14 +22,15 @@ from tilegen.cost.classes import list_classes
 from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.decisions import Cost
 from tilegen.index import Index, Var, bound, evaluate, substitute, variables
-from tilegen.plan import Launch, Step, flat_memory
+from tilegen.plan import Launch, Step, flat_memory, register_memory
 from tilegen.scopes import thread_variables
+from tilegen.spaces import SPACES
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
 _LANES = 32
-_NOWHERE = flat_memory("", "uint8", 1, "register")  # of instructions that touch no memory
-_SPACES = {space: flat_memory("", "uint8", 1, space) for space in ("global", "shared")}
+_NOWHERE = register_memory("", "uint8", 1)  # of instructions that touch no memory
+_UNNAMED = {name: flat_memory("", "uint8", 1, name) for name, space in SPACES.items() if space.figure}
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def values_of_threads(count: int) -> dict[str, NDArray[np.int64]]:
 
 def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
     """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
-    in_shared = a.memory.space == "shared"
+    in_shared = a.memory.traits.has_banks
     first = a if in_shared or a.partner is None else replace(a.partner, partner=a)
     instructions, wavefronts, floor, bytes_floor, sectors = count_unnamed(_without_names(first), launch, cta)
     if a.partner is not None:  # wavefronts on the shared side, sectors on the global one
@@ -78,7 +79,7 @@ def count_unnamed(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -
     Of cp.async both sides' together; ``a`` is the shared one.
     """
     totals = np.zeros(5, np.int64)
-    period = _SECTOR_BYTES if a.memory.space == "global" else _LINE_BYTES
+    period = _SECTOR_BYTES if a.memory.traits.has_sectors else _LINE_BYTES
     for sides, weights in weigh_lanes(a, launch, cta, period):
         totals += _count_lanes(a, sides, weights, launch)
     return tuple(totals.tolist())
@@ -87,7 +88,7 @@ def count_unnamed(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -
 def _without_names(a: Access) -> Access:
     """The access as all that are counted alike are: of no memory by name, of no op, however its offset is printed."""
     partner = None if a.partner is None else _without_names(replace(a.partner, partner=None))
-    return replace(a, memory=_SPACES[a.memory.space], operators=0, op=0, partner=partner, needed=(), text_bytes=0)
+    return replace(a, memory=_UNNAMED[a.memory.space], operators=0, op=0, partner=partner, needed=(), text_bytes=0)
 
 
 def list_lanes(
@@ -162,10 +163,10 @@ def _count_lanes(
         return np.zeros(5, np.int64)
     if a.kind in WHOLE:
         rows = tuple((n, int(evaluate(stride, dict(launch.params)))) for n, stride in a.rows)
-        return count_boxes(a.memory.space, a.width_bytes, rows, lanes.max(1), weights)
+        return count_boxes(a.memory.traits, a.width_bytes, rows, lanes.max(1), weights)
     if a.partner is not None:
         return _count_both(a, sides[0], sides[1], weights)
-    if a.memory.space == "global":
+    if a.memory.traits.has_sectors:
         return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
     parts = (
         access.wavefronts(a.kind, a.width_bytes, lanes), access.phases(a.kind, a.width_bytes, lanes),
@@ -251,7 +252,7 @@ def count_issues(steps: Iterable[Step], launch: Launch, is_wanted: Callable[[Ste
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:
     """The sum of counted accesses as a Cost. The two sides of cp.async, and of TMA, are one instruction."""
     rows = tuple(counted)
-    issued = sum(c.instructions for c in rows if c.space == "shared" or c.kind not in (*CP_ASYNC, TMA))
+    issued = sum(c.instructions for c in rows if SPACES[c.space].has_banks or c.kind not in (*CP_ASYNC, TMA))
     return Cost(
         sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), issued, shared_bytes,
         sum(c.operators * c.instructions for c in rows),

@@ -24,6 +24,7 @@ from tilegen.layouts import (
     with_run,
 )
 from tilegen.layouts.constructors import element_bits
+from tilegen.spaces import GLOBAL, SHARED, Space
 
 WIDTHS = (16, 8, 4, 2, 1)  # bytes of one access of a lane
 MOST_ELEMS = 1 << 18  # of an operand whose accesses are counted
@@ -84,7 +85,7 @@ def _price_run(tiling: MmaTiling, run: int) -> RunPrice:
     bits = element_bits(tiling.atom.c)
     pitch = -(-tiling.tile[1] * bits // 8 // LINE_BYTES) * LINE_BYTES * 8 // bits
     owned = list_owned(tiling, "C")
-    store = _price(owned[..., 0] * pitch + owned[..., 1], bits // 8, "global")
+    store = _price(owned[..., 0] * pitch + owned[..., 1], bits // 8, GLOBAL)
     columns = _find_runs([x + i for x in start_rounds(n) for i in _columns_of_atom(owned, n.atom)])
     loads = [None, None]
     if tiling.atom.kind != "wgmma":
@@ -114,17 +115,17 @@ def _price_load(step: MmaTiling, operand: str, tile: tuple[int, int, int]) -> Ac
     k, other = (owned[..., 1], owned[..., 0]) if operand == "A" else (owned[..., 0], owned[..., 1])
     extent = tile[0] if operand == "A" else tile[1]
     elems = k * extent + other if step.atom.kind == "simt" else other * max(tile[2], step.tile[2]) + k
-    return _price(elems, element_bits(step.atom.dtype(operand)) // 8, "shared")
+    return _price(elems, element_bits(step.atom.dtype(operand)) // 8, SHARED)
 
 
-def _price(elems: Ints, elem_bytes: int, space: str) -> AccessPrice:
+def _price(elems: Ints, elem_bytes: int, space: Space) -> AccessPrice:
     """Accesses of (threads, registers) at elements of a memory, as wide as all threads can."""
     at = elems[:, np.argsort(elems[0], kind="stable")] * elem_bytes
     width = next(w for w in WIDTHS if (w >= elem_bytes and _lie_together(at, elem_bytes, w)) or w == elem_bytes)
     starts = at[:, :: width // elem_bytes]
     lanes = np.pad(starts, ((0, -len(starts) % WARP_LANES), (0, 0)), constant_values=-1)
     offsets = lanes.reshape(-1, WARP_LANES, starts.shape[1]).swapaxes(1, 2).reshape(-1, WARP_LANES)
-    if space == "global":
+    if space.has_sectors:
         counted, floor = access.sectors(width, offsets), -(-len(np.unique(elems)) * elem_bytes // SECTOR_BYTES)
     else:
         counted, floor = access.wavefronts("ld", width, offsets), int(np.sum(access.phases("ld", width, offsets)))

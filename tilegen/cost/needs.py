@@ -115,7 +115,7 @@ def group_by_array(accesses: Sequence[Access]) -> dict[tuple[int, str, bool], tu
     """The global accesses by the op that makes them, the array, and whether they write to it, in order."""
     groups: dict[tuple[int, str, bool], tuple[Access, ...]] = {}
     for a in accesses:
-        if a.memory.space == "global":
+        if a.memory.traits.is_array:
             key = a.op, a.memory.name, a.writes
             groups[key] = (*groups.get(key, ()), a)
     return groups

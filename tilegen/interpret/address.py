@@ -84,7 +84,7 @@ def find(ref: Ref, site: Site) -> MemoryPlace:
     if ref.memory.elem_bytes != root.memory.elem_bytes:
         have = f"{root.memory.name} ({root.memory.dtype})"
         site.fail(MALFORMED, f"{ref.memory.name} ({ref.memory.dtype}) stands for {have}: element sizes differ")
-    if root.memory.space == "register" and not address.names <= site.frame.constants:
+    if root.memory.traits.is_held and not address.names <= site.frame.constants:
         names = ", ".join(sorted(address.names - site.frame.constants))
         message = f"the index of register {ref.memory.name} uses {names}, which is no unrolled constant"
         site.fail(REGISTER_INDEX, f"{message}: the array would live in local memory")
@@ -111,7 +111,7 @@ def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:
         _check_extent(flat, root.span - elems + 1, f"offset of {root.memory.name}", root.span, elems, site)
     else:
         _check_coordinates(root, coordinates, flat, elems, site)
-    if root.memory.space == "register":
+    if root.memory.traits.is_held:
         return root, flat
     _check_width(root.memory, flat, elems, site)
     return root, group.widen(flat)
@@ -169,7 +169,7 @@ def _check_width(memory: Memory, flat: Any, elems: int, site: Site) -> None:
     if width not in ACCESS_BYTES:
         site.fail(MALFORMED, f"one access of {memory.name} moves {width} bytes; it can move 1, 2, 4, 8 or 16")
     check_start(memory, width, f"{width}-byte access", site)
-    byte = flat * size + (memory.offset_bytes if memory.space == "shared" else 0)
+    byte = flat * size + memory.offset_bytes
     off = byte % width
     if np.any(off):
         thread = first(off != 0)

@@ -24,10 +24,9 @@ from tilegen.plan import QUEUES, TMA_UNIT_BYTES, Arrive, Await, Commit, Effects,
 def start_copy(step: Move, touched: Effects, site: Site) -> None:
     """cp.async: each thread starts a copy from global to shared memory; zeros where the source is not read."""
     (src,), (dst,) = touched.read, touched.written
-    spaces = src.ref.memory.space, dst.ref.memory.space
     width = src.elems * src.ref.memory.elem_bytes
-    if spaces != ("global", "shared") or width not in step.via.widths_bytes:
-        what = f"{width} bytes {spaces[0]} -> {spaces[1]}"
+    if not step.via.moves(src.ref.memory.traits, dst.ref.memory.traits) or width not in step.via.widths_bytes:
+        what = f"{width} bytes {src.ref.memory.space} -> {dst.ref.memory.space}"
         site.fail(MALFORMED, f"cp.async moves 4, 8 or 16 bytes global -> shared, not {what}")
     if dst.ref.memory.elem_bytes != src.ref.memory.elem_bytes:
         site.fail(MALFORMED, f"moves {src.ref.memory.dtype} elements to {dst.ref.memory.dtype}: sizes differ")
@@ -100,7 +99,7 @@ def _begin(step: Tma, shared: Touch, site: Site) -> tuple[Shared, Array]:
     if len(group) != len(group.whole):
         site.fail(MALFORMED, "several threads of a warp start one copy: TMA is started by one thread")
     place = find(shared.ref, site)
-    if place.root.memory.space != "shared":
+    if not place.root.memory.traits.is_pooled:
         site.fail(MALFORMED, f"TMA moves boxes between global and shared memory, not {place.root.memory.name}")
     start = group.spread(place.flat)
     cells = _cells(step, place.root.store, start, group)

@@ -65,7 +65,7 @@ def held_as(atom: MmaAtom, operand: str) -> str:
 
 def require_registers(root: Root, touch: Touch, operand: str, atom: MmaAtom, site: Site) -> None:
     dtype = held_as(atom, operand)
-    if root.memory.space != "register" or touch.ref.memory.dtype != dtype:
+    if not root.memory.traits.is_held or touch.ref.memory.dtype != dtype:
         found = f"{root.memory.space} {touch.ref.memory.dtype}"
         site.fail(MALFORMED, f"{atom.name} takes {operand} as {dtype} in registers, not {found}")
 

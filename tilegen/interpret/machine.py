@@ -70,7 +70,7 @@ class Machine:
     def _lay_out(self, inputs: Mapping[str, Input]) -> None:
         stores: dict[tuple[str, int], Any] = {}
         uses = self.uses
-        shared = [m for m in self.plan.memories if m.space == "shared"]
+        shared = [m for m in self.plan.memories if m.traits.is_pooled]
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
         pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16), self.domain)
@@ -85,10 +85,12 @@ class Machine:
             self.views[form(memory)] = place
 
     def _store(self, memory: Memory, use: Use, pool: Pool, shape: tuple[int, ...], values: Input | None) -> Any:
-        if memory.space == "register":
+        if memory.traits.is_held:
             return self.new_registers(memory, shape[0])
-        if memory.space == "shared":
+        if memory.traits.is_pooled:
             return Shared(memory, pool)
+        if not memory.traits.is_array:
+            raise TypeError(f"interpret/machine.py does not know {memory.traits.words}")
         if values is not None and (memory.access == "in" or not use.is_written):
             return Virtual(memory, values, self.domain)
         initial = values if memory.access == "inout" else None
@@ -188,4 +190,4 @@ def _grain_elems(touch: Touch) -> int:
     if touch.map is None and touch.matrix is None:
         return touch.elems
     memory = touch.ref.memory
-    return 1 if memory.space == "global" else max(1, CHUNK_BYTES // memory.elem_bytes)
+    return 1 if memory.traits.is_array else max(1, CHUNK_BYTES // memory.elem_bytes)

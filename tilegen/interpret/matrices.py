@@ -15,6 +15,7 @@ from tilegen.interpret.site import Site, require_whole_warps
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import locate_trips, write_held
 from tilegen.plan import LDMATRIX_TRANS, MATRIX_ROW_ELEMS, STMATRIX_TRANS, Effects, Move, Ref, Touch, matrices
+from tilegen.spaces import Space
 
 _LANES = 32
 
@@ -49,15 +50,15 @@ def _check(step: Move, rows: Touch, registers: Touch, site: Site) -> Site:
     if {t.ref.memory.elem_bytes for t in (registers, rows)} != {2}:
         dtypes = f"{rows.ref.memory.dtype} and {registers.ref.memory.dtype}"
         site.fail(MALFORMED, f"{name} of {dtypes}: it moves 2-byte elements")
-    if _space(rows.ref, site) != "shared" or _space(registers.ref, site) != "register":
+    if not _space(rows.ref, site).is_pooled or not _space(registers.ref, site).is_held:
         site.fail(MALFORMED, f"{name} moves between shared memory and registers")
     require_whole_warps(name, site)
     return site.narrow(group.where(group.pick(value_of(site.text(rows.where), site))))
 
 
-def _space(ref: Ref, site: Site) -> str:
+def _space(ref: Ref, site: Site) -> Space:
     place = site.frame.places.get(ref.memory.name)
-    return place.root.memory.space if place is not None else ref.memory.space
+    return place.root.memory.traits if place is not None else ref.memory.traits
 
 
 def _held_of(rows: Array, trans: bool) -> Array:

@@ -85,7 +85,7 @@ def refuse_early(touched: Effects, site: Site) -> None:
     """Raise where an array is touched that the kernels before may still write or read."""
     for touch in touched.touches:
         memory = site.frame.places[touch.ref.memory.name].root.memory
-        if memory.space != "global":
+        if not memory.traits.is_array:
             continue
         early = ~site.clocks.has_followed(site.group.warp)
         if early.any():

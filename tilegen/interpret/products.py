@@ -219,7 +219,7 @@ def _read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, agent: Arra
     """A matrix in shared memory, (warpgroups, rows, depth), which the agents read until they are waited for."""
     place, group = find(touch.ref, site), site.group
     shared, held = place.root.store, HELD_AS.get(dtype, dtype)
-    if place.root.memory.space != "shared" or touch.ref.memory.dtype != held:
+    if not place.root.memory.traits.is_pooled or touch.ref.memory.dtype != held:
         found = f"{place.root.memory.space} {touch.ref.memory.dtype}"
         site.fail(MALFORMED, f"wgmma reads {held} in shared memory by a descriptor, not {found}")
     start = _same_in_a_team(place.flat, f"where {touch.ref.memory.name} is read", site) * shared.size + shared.offset

@@ -195,7 +195,7 @@ def move(step: Move, touched: Effects, site: Site) -> None:
     if src.where is True:
         write(dst, read(src, site), site)
         return
-    if dst.ref.memory.space != "register":
+    if not dst.ref.memory.traits.is_held:
         site.fail(MALFORMED, f"a move with a condition writes {dst.ref.memory.name}: only registers can receive zeros")
     holds = group.spread(value_of(site.text(src.where), site))
     bits = np.zeros((len(group), src.elems), site.machine.domain.bits(size))
@@ -233,16 +233,20 @@ def write(touch: Touch, bits: Array, site: Site) -> None:
         write_held(touch, bits.reshape(len(site.group), -1, touch.elems), site)
         return
     root, flat = locate(touch.ref, touch.elems, site)
-    if root.memory.space == "global" and root.memory.access == "in":
+    if root.memory.access == "in":
         site.fail(MALFORMED, f"writes {root.memory.name}, which is an input")
     root.store.write(flat, bits, site.group, site)
+
+
+def _is_of_registers(touched: Effects) -> bool:
+    return all(t.ref.memory.traits.is_held for t in touched.touches)
 
 
 def compute(step: Map, touched: Effects, site: Site) -> None:
     """A function of registers, element by element, as its row says."""
     assert step.fn.compute is not None
     (dst,) = touched.written
-    if any(t.ref.memory.space != "register" for t in touched.touches):
+    if not _is_of_registers(touched):
         site.fail(MALFORMED, f"{step.fn.name} is a function of registers")
     width = dst.elems * dst.ref.memory.elem_bytes
     if step.fn.widths_bytes and width not in step.fn.widths_bytes:
@@ -268,7 +272,7 @@ def write_values(touch: Touch, values: Array, site: Site) -> None:
 def evaluate_tree(step: Compute, touched: Effects, site: Site) -> None:
     """The value of a tree, rounded to the type of what is written."""
     (dst,) = touched.written
-    if any(t.ref.memory.space != "register" for t in touched.touches):
+    if not _is_of_registers(touched):
         site.fail(MALFORMED, "compute is a function of registers")
     elements = [read_values(src, site) for src in touched.read]
     wholes = [values_of(x, site)[:, None] for x in step.wholes]
@@ -280,7 +284,7 @@ def shuffle(step: Shuffle, touched: Effects, site: Site) -> None:
     """Whole warps exchange an element of each lane, or a word of several."""
     (src,), (dst,), group = touched.read, touched.written, site.group
     require_whole_warps("shuffle", site)
-    if {src.ref.memory.space, dst.ref.memory.space} != {"register"} or not 0 < step.lanes < WARP_THREADS:
+    if not _is_of_registers(touched) or not 0 < step.lanes < WARP_THREADS:
         site.fail(MALFORMED, f"shuffle exchanges registers of lanes 1 to 31 apart, not {step.lanes}")
     if step.elems > 1 and step.elems * src.ref.memory.elem_bytes not in _SHUFFLED_BYTES:
         site.fail(MALFORMED, f"shuffle exchanges words, not {step.elems} elements of {src.ref.memory.elem_bytes} bytes")

@@ -100,7 +100,7 @@ def _place_key(nest: Unrolled, site: Site) -> tuple[object, ...] | None:
             return None
         number = stores.setdefault(id(place.root.store), len(stores))
         key += [number, id(place.root.memory), place.root.shape]
-        key += [place.flat, place.coordinates] if place.root.memory.space == "register" else []
+        key += [place.flat, place.coordinates] if place.root.memory.traits.is_held else []
     for name in nest.names:
         value = site.frame.env.get(name)
         key.append(value if name in site.frame.constants and isinstance(value, int) else None)
@@ -114,10 +114,10 @@ def _arrange(nest: Unrolled, site: Site) -> tuple[Together, ...]:
     roots: dict[int, int] = {}  # of each operand in registers: its store
     for step, touched in nest.body:
         for touch in touched.touches:
-            space = site.frame.places[touch.ref.memory.name].root.memory.space
-            if space != "register" and (touch.writes or not isinstance(step, Move)):
+            is_held = site.frame.places[touch.ref.memory.name].root.memory.traits.is_held
+            if not is_held and (touch.writes or not isinstance(step, Move)):
                 return ()
-            if space == "register":
+            if is_held:
                 columns[id(touch)] = []
     for own in _sites(site, nest.variables, trips):
         for touch in nest.touches:

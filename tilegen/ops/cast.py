@@ -41,14 +41,14 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 
 def _refuse_registers(call: Call, context: Context) -> str | None:
     src, dst = (call.regions[f].buffer for f in ("src", "dst"))
-    if (src.scope, dst.scope) != ("register", "register"):
+    if not (src.traits.is_held and dst.traits.is_held):
         return f"both sides must be in registers, not {src.scope} -> {dst.scope}"
     return _refuse_dtypes(call, context)
 
 
 def _refuse_memory(call: Call, context: Context) -> str | None:
     src, dst = (call.regions[f].buffer for f in ("src", "dst"))
-    if (src.scope, dst.scope) == ("register", "register"):
+    if src.traits.is_held and dst.traits.is_held:
         return "neither side is in memory"
     return _refuse_dtypes(call, context)
 

@@ -21,7 +21,7 @@ from tilegen.ops.op import Planned
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
 from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, step_number, widest_of
-from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, flat_memory, when
+from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, register_memory, when
 from tilegen.spec.data import Call
 from tilegen.spec.form import operand_field
 from tilegen.spec.formulas import coordinate
@@ -94,12 +94,12 @@ def plan_computed(
     widths of access that all of it allows. Raises Refused where threads hold a result that have no part in it.
     """
     operands = (*(result.dst for result in results), *computed.operands)
-    others = [o for o in operands if o.memory.space != "register"]
+    others = [o for o in operands if not o.memory.traits.is_held]
 
     def prepare(share: Share) -> PreparedShare:
         owned = own(context, share.owner, others)
         for result in results:
-            if result.dst.memory.space == "register" and result.dst != share.owner:
+            if result.dst.memory.traits.is_held and result.dst != share.owner:
                 check_held_alike(context, call.scope, owned, own(context, result.dst, []))
         makes = [result.make for result in results]
         return PreparedShare(
@@ -126,10 +126,10 @@ class ElementLoop:
     def __init__(self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], cap: int):
         self.context, self.call, self.owned, self.operands = context, call, owned, tuple(operands)
         self.distinct = _distinct(self.operands)
-        flat = [o.memory.space == "register" or not (may_pass_end(o) or owned.limits) for o in self.distinct]
+        flat = [o.memory.traits.is_held or not (may_pass_end(o) or owned.limits) for o in self.distinct]
         self.e = context.fresh("e")
         self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.e})
-        sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if o.memory.space != "register")}
+        sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if not o.memory.traits.is_held)}
         self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
         self.held: dict[int, Memory] = {}
         self.taken = {m.name for m in self.formals.formals}
@@ -155,7 +155,7 @@ class ElementLoop:
         """Registers of a thread, under a name that nothing else has in the function."""
         name = fresh_name(name, self.taken | self.context.taken)
         self.taken.add(name)
-        return flat_memory(name, dtype, count, "register")
+        return register_memory(name, dtype, count)
 
     def access(self, k: int, is_load: bool) -> tuple[Step, ...]:
         """All accesses of operand ``k``, which lies in memory, in order."""
@@ -253,6 +253,6 @@ def _distinct(operands: Sequence[Operand]) -> tuple[Operand, ...]:
     """The operands that are parameters of the function: of those in the same registers, one."""
     found: list[Operand] = []
     for o in operands:
-        if o.memory.space != "register" or all(o.memory != other.memory for other in found):
+        if not o.memory.traits.is_held or all(o.memory != other.memory for other in found):
             found.append(o)
     return tuple(found)

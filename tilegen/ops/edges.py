@@ -49,7 +49,7 @@ def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> In
 
     ``but``: a dimension that is not asked about.
     """
-    if operand.memory.space != "global":
+    if not operand.memory.traits.is_array:
         return Inside()
     places = absolute(operand, relative)
     after = (is_after(places[d]) for d in sorted(operand.early) if d != but)
@@ -102,7 +102,7 @@ def late_dims(operand: Operand) -> frozenset[int]:
 def _may_pass(operand: Operand, d: int) -> bool:
     r, extent = operand.region, operand.buffer.shape[d]
     last = add(r.begins[d], r.lengths[d] - 1)
-    if operand.memory.space != "global" or less(last, extent) is True or _divides(r, d, extent):
+    if not operand.memory.traits.is_array or less(last, extent) is True or _divides(r, d, extent):
         return False
     return not (operand.known and is_below(last, extent, operand.known))
 
@@ -133,8 +133,7 @@ def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) 
 
 def is_aligned(operand: Operand, ref: Ref, elems: int) -> bool:
     """Are ``elems`` neighbours from ``ref`` on in one chunk of the operand's layout, aligned, of 16 bytes at most?"""
-    limit = operand.memory.align_bytes if operand.memory.space == "global" else 16
-    if elems * operand.elem_bytes > min(16, limit):
+    if elems * operand.elem_bytes > operand.memory.widest_bytes:
         return False
     return operand.chunk_elems % elems == 0 and multiple(ref.offset) % elems == 0
 

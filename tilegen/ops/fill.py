@@ -52,7 +52,7 @@ def _check_value(fields: FillFields, regions: Mapping[str, Region]) -> tuple[str
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:
-    if call.regions["dst"].buffer.scope != "register":
+    if not call.regions["dst"].buffer.traits.is_held:
         return f"{call.regions['dst'].buffer.name} is not in registers"
     return None
 
@@ -62,7 +62,7 @@ def _plan_registers(call: Call, context: Context) -> Planned:
 
 
 def _refuse_tile(call: Call, context: Context) -> str | None:
-    if call.regions["dst"].buffer.scope == "register":
+    if call.regions["dst"].buffer.traits.is_held:
         return "it writes a memory, not registers"
     return None
 

@@ -38,7 +38,7 @@ class Formals:
     def see(self, side: int, ref: Ref) -> Ref:
         """``ref``, an element of operand number ``side``, as the function addresses it."""
         formal = self.formals[side]
-        if formal.space == "register":
+        if formal.traits.is_held:
             self.bases[side] = Ref(ref.memory, (0,))
             return Ref(formal, ref.at)
         known = self.bases.get(side) or self.share_base(side, (ref,))
@@ -85,7 +85,7 @@ def _take_away(x: Index, base: Index) -> Index | None:
 
 def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
     m = replace(operand.memory, cache=operand.cache)
-    if not flat or m.space == "register":
+    if not flat or m.traits.is_held:
         return replace(m, name=name)
     return replace(m, name=name, shape=(m.span,), pitches=(1,))
 

@@ -28,6 +28,7 @@ from tilegen.index import (
 from tilegen.index.bounds import is_below
 from tilegen.ops.digits import DigitPart, Iter, split_dimension, split_number
 from tilegen.plan import Barrier, Launch, Memory, Ref, Step, Sync, begin, flat_memory
+from tilegen.spaces import SHARED
 from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.outline import Meant, fresh_name
 from tilegen.spec.pads import is_clipped, pad_of
@@ -107,15 +108,15 @@ class Context:
         """Shared memory of an op's own, behind all shared buffers; all ops of one scope have it in the same place, from
         byte ``first`` on.
         """
-        shared = (m for m in self.memories.values() if m.space == "shared")
+        shared = (m for m in self.memories.values() if m.traits.is_pooled)
         top = max((m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in shared), default=0)
         base = self.scratch_bases.get(scope, 0) + first
         name = self.fresh(f"scratch_{dtype}_{elems}" + (f"_from_{base}" if base else ""))
-        return flat_memory(name, dtype, elems, "shared", offset_bytes=align_shared(top) + base)
+        return flat_memory(name, dtype, elems, SHARED.name, offset_bytes=align_shared(top) + base)
 
     def early_dims(self, call: Call, region: Region) -> frozenset[int]:
         """The dimensions in which a region of a global array, which the call clips, may begin before the array."""
-        may_be_early = is_clipped(call) and region.buffer.scope == "global"
+        may_be_early = is_clipped(call) and region.buffer.traits.is_array
         found = [d for d, x in enumerate(region.begins) if may_be_early and least(x) < 0]
         if found and self.meant:
             values = self.meant.values
@@ -130,7 +131,7 @@ class Context:
         """
         region = call.regions[name]
         memory = self.memories[region.buffer.name]
-        streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
+        streams = cache == "stream" and memory.traits.has_sectors and memory.access != "inout"
         kept = self.kept_elems.get(region.buffer.name)
         operand = bind(region, memory, self.known, self.early_dims(call, region))
         streamed = "stream" if streams else ""
@@ -191,12 +192,12 @@ class Operand:
 
 
 def align_shared(end: int) -> int:
-    """Where shared memory may begin that lies behind byte ``end``: at the next 16 bytes.
+    """Where shared memory may begin that lies behind byte ``end``.
 
     >>> align_shared(0), align_shared(20)
     (0, 32)
     """
-    return -(-end // 16) * 16
+    return SHARED.round_up(end)
 
 
 def bind(
@@ -260,7 +261,7 @@ def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
     """
     at = absolute(operand, relative)
     early = operand.early
-    if operand.memory.space != "global" or is_swizzled(operand.buffer):
+    if not operand.memory.traits.is_array or is_swizzled(operand.buffer):
         inside = [maximum(x, 0) if d in early else x for d, x in enumerate(at)]
         return operand.memory[offset_at(operand.buffer, inside)]
     digits: list[Index] = []
@@ -287,7 +288,7 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
     """The memory of a buffer: flat, but for global arrays, which keep the dimensions of their layout."""
     note = f"{buffer.layout_text or 'row'} [{', '.join(map(str, buffer.shape))}]"
     note += f", PROMISED by the caller: values {buffer.values}" if buffer.values else ""
-    if buffer.scope == "global" and not is_swizzled(buffer):
+    if buffer.traits.is_array and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]
         shape, pitches = [i[0] for i in iters], [i[1] for i in iters]
@@ -295,16 +296,15 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
         if not isinstance(offset, int) or offset:
             shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]
         return Memory(
-            buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note,
+            buffer.name, buffer.dtype, tuple(shape), tuple(pitches), buffer.scope, access, 0, buffer.align_bytes, note,
             values=buffer.values,
         )  # fmt: skip
     elems = layouts.extent_of(buffer.layout, "m") or 1  # a register layout of thread axes alone holds one element
-    if buffer.scope == "global":
-        return Memory(
-            buffer.name, buffer.dtype, (elems,), (1,), "global", access, 0, buffer.align_bytes, note,
-            values=buffer.values,
-        )  # fmt: skip
-    return Memory(buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, "inout", offset_bytes, 16, note)
+    access, offset_bytes = (access, 0) if buffer.traits.is_array else ("inout", offset_bytes)
+    return Memory(
+        buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, access, offset_bytes,
+        buffer.traits.align_bytes or buffer.align_bytes, note, values=buffer.values,
+    )  # fmt: skip
 
 
 def is_swizzled(buffer: Buffer) -> bool:

@@ -48,8 +48,8 @@ from tilegen.plan import (
     Repeat,
     Step,
     effects,
-    flat_memory,
     flatten,
+    register_memory,
     when,
 )
 from tilegen.scopes import threads_of
@@ -257,10 +257,10 @@ def tile_block(
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
         {tile.step, tile.chunk, context.fresh("group"), context.fresh("r"), context.fresh("e")},
-        [may_pass_end(o) or (is_asked and o.memory.space == "global") for o in tile.operands],
+        [may_pass_end(o) or (is_asked and o.memory.traits.is_array) for o in tile.operands],
         tile.chunk,
     )
-    regs = flat_memory(context.fresh("regs"), dtype, bundle * loop.sets, "register")
+    regs = register_memory(context.fresh("regs"), dtype, bundle * loop.sets)
     group = trip.group if loop.is_staged else trip.inside
     src, dst = (_see_side(context, tile, formals, k, group, widths, is_cut) for k in (0, len(tile.operands) - 1))
     if loop.is_staged:
@@ -386,7 +386,7 @@ def _uses(steps: Sequence[Step], memory: Memory) -> bool:
 def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
     """One offset, or the array's own dimensions: those where it can be guarded, where its extents are known at launch
     alone, and where no digit runs across them."""
-    if operand.memory.space != "global" or len(operand.memory.shape) == 1:
+    if not operand.memory.traits.is_array or len(operand.memory.shape) == 1:
         return True
     if guarded_dims(operand) and is_run(digits, guarded_dims(operand)):
         return True

@@ -46,7 +46,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     memories: dict[str, Memory] = {}
     top = 0
     below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
-    there = (b for b in spec.buffers if b.scope != "tmem")  # which has no addresses that ops use yet
+    there = (b for b in spec.buffers if not b.traits.has_cells)  # which has no addresses that ops use yet
     ordered = sorted(there, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
     for buffer in ordered:
         root = memories.get(buffer.root) if buffer.root != buffer.name else None
@@ -59,7 +59,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         if buffer.over:
             memories[buffer.name] = _lay_over(spec, buffer, memory, memories)
             continue
-        if buffer.scope == "shared":
+        if buffer.traits.is_pooled:
             lies = [b for b in (buffer, below.get(buffer.name)) if b is not None]
             align = max(_alignment(b, seen.streamed) for b in lies)
             memory = replace(memory, family=buffer.name if buffer.name in below else "")
@@ -69,7 +69,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     top += sum(b.slots for b in seen.barriers.values()) * BARRIER_BYTES
     limit = ARCHES[spec.arch].max_shared_bytes_per_cta
     if top > limit:
-        last = max((b for b in spec.buffers if b.scope == "shared"), key=lambda b: memories[b.name].offset_bytes)
+        last = max((b for b in spec.buffers if b.traits.is_pooled), key=lambda b: memories[b.name].offset_bytes)
         message = f"the shared buffers and barriers take {top} bytes; a CTA on {spec.arch} has {limit}"
         raise SpecError(Diagnostic("TG210", message, last.mark))
     _check_resident(spec, top)
@@ -120,7 +120,7 @@ def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice,
     """What it takes that the CTAs that the spec wants on one multiprocessor fit."""
     if not spec.ctas_per_sm:
         return ()
-    arch, shared = ARCHES[spec.arch], [m for m in memories.values() if m.space == "shared"]
+    arch, shared = ARCHES[spec.arch], [m for m in memories.values() if m.traits.is_pooled]
     ends = [m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in shared]  # type: ignore[arg-type]
     slots = sum(b.slots for b in outline(spec).barriers.values())
     each = shared_for(arch, max(ends, default=0) + slots * BARRIER_BYTES)
@@ -134,7 +134,7 @@ def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice,
 def _view_memory(buffer: Buffer, root: Memory) -> Memory:
     """The root's own memory, unless the view reads the same bytes as another element type or as a larger span."""
     mine = memory_of(buffer, root.access, root.offset_bytes)
-    if root.space == "global":
+    if root.traits.is_array:
         return replace(mine, name=root.name, align_bytes=root.align_bytes)
     if mine.dtype == root.dtype:
         return root

@@ -226,7 +226,7 @@ def _find_index(call: Call, one: _Folded, elements: Array, here: Here) -> dict[s
 
 def _refuse(call: Call, context: Context) -> str | None:
     for region in call.written:
-        if region.buffer.scope != "register":
+        if not region.buffer.traits.is_held:
             return f"the result is in registers, and {region.buffer.name} is not: reduce and then copy"
     return None
 
@@ -238,7 +238,7 @@ def _plan(call: Call, context: Context) -> Planned:
     else:
         sources = stretch_all(call, context, shape, call.fields.cache)
     written = [_stretch_result(context.operand(call, name), call.fields.axis, shape) for name in call.fields_written]
-    others = [o for o in sources if o.memory.space != "register"]
+    others = [o for o in sources if not o.memory.traits.is_held]
     long = [d for d, n in enumerate(shape) if n > 1]
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
     ops = dict.fromkeys(one.op for one in folded)

@@ -19,6 +19,7 @@ from tilegen.ops.ownership import Ownership
 from tilegen.ops.partition_layout import SECTOR_BYTES, SHARINGS, VECTOR_BYTES, lane_axis, partition_layout, vector_elems
 from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
 from tilegen.plan import Block, Memory
+from tilegen.spaces import REGISTER
 from tilegen.spec.data import Buffer, Call, Region
 
 
@@ -68,19 +69,19 @@ def list_shares(context: Context, call: Call, operands: Sequence[Operand], shape
     Raises Refused where no operand covers the region.
     """
     for o in operands:
-        if o.memory.space == "register" and STRETCHED not in o.dims:
+        if o.memory.traits.is_held and STRETCHED not in o.dims:
             return (Share(o),)
-    in_memory = [o for o in operands if o.memory.space != "register"]
+    in_memory = [o for o in operands if not o.memory.traits.is_held]
     covering = [o for o in in_memory if STRETCHED not in o.dims]
     if not covering:
         raise Refused("no operand has an element for each of the result's")
     memory, name = covering[0], context.fresh("tile")
     found = []
     for part in list_partitions(context, call.scope, covering, shape, len(covering) < len(in_memory)):
-        buffer = Buffer(name, "register", memory.buffer.dtype, shape, part.layout, name)
+        buffer = Buffer(name, REGISTER.name, memory.buffer.dtype, shape, part.layout, name)
         region = Region(buffer, (0,) * len(shape), shape, (True,) * len(shape), memory.region.text)
         elems = layouts.extent_of(part.layout, "m") or 1
-        own_memory = Memory(name, buffer.dtype, (elems,), (1,), "register")
+        own_memory = Memory(name, buffer.dtype, (elems,), (1,), buffer.scope)
         found.append(Share(bind(region, own_memory, context.known), part.text))
     return tuple(found)
 

@@ -21,6 +21,7 @@ from tilegen.ops.mma.atoms import extents_of
 from tilegen.ops.mma.flows import find_tiling
 from tilegen.plan import CP_ASYNC, MBARRIER, Launch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
+from tilegen.spaces import GLOBAL, REGISTER, SHARED
 from tilegen.spec.data import (
     Arriving,
     Call,
@@ -35,6 +36,7 @@ from tilegen.spec.data import (
 )
 from tilegen.spec.outline import Placed, launch_of, outline
 
+_GLOBAL, _SHARED, _REGISTER = GLOBAL.state, SHARED.state, REGISTER.state
 _KINDS = {MBARRIER: BY_TMA, CP_ASYNC.queue: BY_CP_ASYNC, "": BY_THREADS}
 
 
@@ -108,28 +110,28 @@ def _count_peers(launch: Launch, axis: str) -> int:
 def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
     """What a call does in so many runs of a CTA's. Raises TypeError for a move between memories that is not known."""
     times = runs * _count_instances(spec, call.scope, call.role)
-    found = Tally(stored=times * sum(_bytes(r) for r in call.written if r.buffer.scope == "global"))
+    found = Tally(stored=times * sum(_bytes(r) for r in call.written if r.buffer.traits.is_array))
     if call.op == mma.OP.name:
         m, n, k = extents_of(call)
-        taken = sum(_bytes(r) for r in call.read if r.buffer.scope == "shared")
+        taken = sum(_bytes(r) for r in call.read if r.buffer.traits.is_pooled)
         return found + Tally(products=times * m * n * k, read=times * taken)
-    to = {r.buffer.scope for r in call.written}
+    to = {r.buffer.traits.state for r in call.written}
     for region in call.read:
-        here = region.buffer.scope
-        if (here, to) == ("global", {"shared"}):
+        here = region.buffer.traits.state
+        if (here, to) == (_GLOBAL, {_SHARED}):
             fetched = times * _bytes(region)
             kind = _KINDS[call.queue]
             found += Tally({kind: fetched // _count_peers(launch_of(spec), call.peers)}, fetched)
-        elif (here, to) == ("global", {"register"}):
+        elif (here, to) == (_GLOBAL, {_REGISTER}):
             waits = any(r.buffer.root in _find_waiting(spec) for r in call.written)
             found += Tally({BY_THREADS: times * _bytes(region)}) if waits else Tally(aside=times * _bytes(region))
-        elif (here, to) == ("register", {"shared"}) and region.buffer.root in _find_waiting(spec):
+        elif (here, to) == (_REGISTER, {_SHARED}) and region.buffer.root in _find_waiting(spec):
             found += Tally(staged=times * _bytes(region))
-        elif (here, to) == ("shared", {"register"}) and region.buffer.root in _find_joined(spec):
+        elif (here, to) == (_SHARED, {_REGISTER}) and region.buffer.root in _find_joined(spec):
             found += Tally(joined=times * _bytes(region))
-        elif (here, to) == ("shared", {"register"}):
+        elif (here, to) == (_SHARED, {_REGISTER}):
             found += Tally(read=times * _count_read(spec, call, region))
-        elif here != "register" and (here, to) != ("shared", {"global"}):
+        elif here != _REGISTER and (here, to) != (_SHARED, {_GLOBAL}):
             raise TypeError(f"ops/tally.py does not know what goes from {here} memory to {', '.join(sorted(to))}")
     return found
 
@@ -138,8 +140,8 @@ def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
 def _find_waiting(spec: Spec) -> frozenset[str]:
     """Registers in which elements of global memory are on their way into shared memory."""
     moves = [(call.read[0].buffer, r.buffer) for call in outline(spec).calls if call.read for r in call.written]
-    come = {dst.root for src, dst in moves if (src.scope, dst.scope) == ("global", "register")}
-    return frozenset(src.root for src, dst in moves if src.root in come and dst.scope == "shared")
+    come = {dst.root for src, dst in moves if src.traits.is_array and dst.traits.is_held}
+    return frozenset(src.root for src, dst in moves if src.root in come and dst.traits.is_pooled)
 
 
 @keep
@@ -147,7 +149,7 @@ def _find_joined(spec: Spec) -> frozenset[str]:
     """Shared memory to which warps bring what products have made, to be added up."""
     made = {call.regions["c"].buffer.root for call in outline(spec).calls if call.op == mma.OP.name}
     brought = ((call.read, r.buffer) for call in outline(spec).calls if call.scope == "warp" for r in call.written)
-    return frozenset(b.root for read, b in brought if b.scope == "shared" and made & {r.buffer.root for r in read})
+    return frozenset(b.root for read, b in brought if b.traits.is_pooled and made & {r.buffer.root for r in read})
 
 
 def _bytes(region: Region) -> int:

@@ -99,5 +99,5 @@ def stage_loop(loop: ThreadLoop, operands: Sequence[Operand], elems: int, is_who
     is_guarded = not is_whole or any(may_pass_end(o) for o in operands)
     words = max(1, elems * operands[0].elem_bytes // 4)
     most = min(loop.count, UNROLL_LIMIT, _STAGED_WORDS // words)
-    is_staged = is_guarded and operands[0].memory.space == "global" and most > 1
+    is_staged = is_guarded and operands[0].memory.traits.has_sectors and most > 1
     return replace(loop, limit=most, is_staged=True) if is_staged else loop

@@ -56,6 +56,7 @@ from tilegen.plan.memories import (
     TensorMap,
     find_rows_apart,
     flat_memory,
+    register_memory,
     subscript,
 )
 from tilegen.plan.program import WORKSPACE_ALIGN_BYTES, CountedCtas, PassPlan, ProgramPlan, join_memories
@@ -95,6 +96,6 @@ __all__ = [
     "ProgramPlan", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma",
     "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
     "default_values", "effects", "find_rows_apart", "flat_memory", "flatten", "function_of_registers",
-    "join_memories", "let", "matrices", "names_used", "plain_name", "repeat", "spot_of", "subscript", "tensor_maps",
-    "trip_name", "walk", "when",
+    "join_memories", "let", "matrices", "names_used", "plain_name", "register_memory", "repeat", "spot_of",
+    "subscript", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

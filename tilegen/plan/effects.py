@@ -117,7 +117,7 @@ class Effects:
     @cached_property
     def refs(self) -> tuple[Ref, ...]:
         """The places that the step's text names, what it writes first (not those of its body)."""
-        named = [t for t in self.touches if not (t.map and t.ref.memory.space == "global")]
+        named = [t for t in self.touches if not (t.map and t.ref.memory.traits.is_array)]
         ordered = sorted(named, key=lambda t: not t.writes)
         return (*(t.ref for t in ordered), *self.bases)
 

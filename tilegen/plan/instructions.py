@@ -14,6 +14,7 @@ import numpy as np
 
 from tilegen.arithmetic import Domain
 from tilegen.dtypes import bits_dtype
+from tilegen.spaces import GLOBAL, REGISTER, SHARED, Space
 
 READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates: reads and writes
 THREAD = "thread"  # each thread has consecutive elements of its own
@@ -21,13 +22,14 @@ ROWS = "rows"  # some lanes of a warp each give the place of a row that the whol
 BOX = "box"  # a box of an array, and the same elements one row behind the other
 FRAGMENT = "fragment"  # each lane of a warp has consecutive elements of a matrix that the warp shares
 MATRIX = "matrix"  # a matrix in shared memory, where a MatrixDescriptor says
-ANY = ("global", "shared", "register")
+ANY = (GLOBAL.state, SHARED.state, REGISTER.state)
+_REGISTERS = (REGISTER.state,)
 MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes: PTX ISA, .m8n8, .b16
 
 
 @dataclass(frozen=True)
 class OperandForm:
-    """One operand: the field of the step that holds it, what is done to it, how it lies, in which memories.
+    """One operand: the field of the step that holds it, what is done to it, how it lies, in which state spaces.
 
     ``elems``: how many elements each thread has, 0 where the step says that. ``word``: what its text takes registers
     as, a type of C.
@@ -70,6 +72,15 @@ class Instruction:
     prelude: str = ""
     compute: Callable[..., Any] | None = None
     c: str = ""
+
+    def moves(self, src: Space, dst: Space) -> bool:
+        """Does an instruction that moves elements take them from one space to the other?
+
+        >>> CP_ASYNC.moves(GLOBAL, SHARED), CP_ASYNC.moves(SHARED, GLOBAL)
+        (True, False)
+        """
+        sides = {READS: src, WRITES: dst}
+        return all(sides[o.use].state in o.spaces for o in self.operands)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A row of the table stays that row in another process: readers ask whether it is."""
@@ -114,16 +125,16 @@ def _moves(src: OperandForm | None = None, dst: OperandForm | None = None) -> tu
 def _matrices(name: str, trans: bool) -> Instruction:
     """ldmatrix or stmatrix: the registers first, then the rows in shared memory."""
     loads = name == "ldmatrix"
-    register = OperandForm("dst" if loads else "src", WRITES if loads else READS, spaces=("register",))
-    rows = OperandForm("src" if loads else "dst", READS if loads else WRITES, ROWS, ("shared",))
+    register = OperandForm("dst" if loads else "src", WRITES if loads else READS, spaces=_REGISTERS)
+    rows = OperandForm("src" if loads else "dst", READS if loads else WRITES, ROWS, (SHARED.state,))
     suffix = ".trans" if trans else ""
     prelude = f"{name}_x{{count}}{suffix.replace('.', '_')}"
     return Instruction(f"{name}{suffix}", (register, rows), "matrix", feature=name, warp=True, prelude=prelude)
 
 
 def _tma(name: str, is_load: bool, feature: str = "tma") -> Instruction:
-    array = OperandForm("at", READS if is_load else WRITES, BOX, ("global",))
-    shared = OperandForm("shared", WRITES if is_load else READS, BOX, ("shared",))
+    array = OperandForm("at", READS if is_load else WRITES, BOX, (GLOBAL.state,))
+    shared = OperandForm("shared", WRITES if is_load else READS, BOX, (SHARED.state,))
     return Instruction(
         f"tma.{name}", (shared, array), "box", feature=feature, queue=MBARRIER if is_load else "bulk", proxy="async",
         prelude=f"tma_{name}_{{rank}}d",
@@ -132,7 +143,8 @@ def _tma(name: str, is_load: bool, feature: str = "tma") -> Instruction:
 
 MOVE = Instruction("move", _moves(), "access", widths_bytes=(1, 2, 4, 8, 16))
 CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
-    "cp.async", _moves(OperandForm("src", READS, spaces=("global",)), OperandForm("dst", WRITES, spaces=("shared",))),
+    "cp.async",
+    _moves(OperandForm("src", READS, spaces=(GLOBAL.state,)), OperandForm("dst", WRITES, spaces=(SHARED.state,))),
     "cp.async", feature="cp_async", queue="cp.async", widths_bytes=(4, 8, 16), prelude="cp_async_{bytes}{or_zero}",
 )  # fmt: skip
 LDMATRIX, LDMATRIX_TRANS = _matrices("ldmatrix", False), _matrices("ldmatrix", True)
@@ -158,9 +170,8 @@ def function_of_registers(
     >>> row.compute(TYPED, [np.float32([[1.5]])], ["float32"], "float32", None), len(row.operands)
     (array([[3.]], dtype=float32), 2)
     """
-    registers = ("register",)
-    dst = OperandForm("dst", WRITES, spaces=registers)
-    srcs = (OperandForm(f"srcs[{k}]", READS, spaces=registers) for k in range(sources))
+    dst = OperandForm("dst", WRITES, spaces=_REGISTERS)
+    srcs = (OperandForm(f"srcs[{k}]", READS, spaces=_REGISTERS) for k in range(sources))
     return Instruction(name, (dst, *srcs), "registers", widths_bytes=widths_bytes, compute=compute, c=c)
 
 
@@ -188,9 +199,9 @@ CAST = function_of_registers("cast", 1, _cast)
 BYTE_PERMUTE = function_of_registers("byte_permute", 2, _permute_bytes, widths_bytes=(4,))
 
 # A tree of functions in registers, of as many operands as it has; and an element of another lane.
-COMPUTE = Instruction("compute", (OperandForm("dst", WRITES, spaces=("register",)),), "registers")
+COMPUTE = Instruction("compute", (OperandForm("dst", WRITES, spaces=_REGISTERS),), "registers")
 SHUFFLE = Instruction(
-    "shuffle", (OperandForm("dst", WRITES, spaces=("register",)), OperandForm("src", READS, spaces=("register",))),
+    "shuffle", (OperandForm("dst", WRITES, spaces=_REGISTERS), OperandForm("src", READS, spaces=_REGISTERS)),
     "registers", warp=True,
 )  # fmt: skip
 

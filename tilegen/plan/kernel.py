@@ -89,7 +89,7 @@ def arrays(plan: Plan) -> tuple[Memory, ...]:
     """The kernel's global arrays, in order. A view is another form of the array whose name it has, after it."""
     found: dict[str, Memory] = {}
     for memory in plan.memories:
-        if memory.space == "global":
+        if memory.traits.is_passed:
             found.setdefault(memory.name, memory)
     return tuple(found.values())
 

@@ -12,6 +12,7 @@ from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES
 from tilegen.index import Formula, Index, add, bound, least, mul, multiple
 from tilegen.index.trees import span_of_product
+from tilegen.spaces import REGISTER, SPACES, Space
 
 WIDEST_BYTES = 16  # of one access
 
@@ -31,27 +32,37 @@ class Memory:
     dtype: str
     shape: tuple[Index, ...]
     pitches: tuple[Index, ...]
-    space: str  # global | shared | register
-    access: str = "inout"  # global only: in | out | inout
-    offset_bytes: int = 0  # shared only: place in the pool
+    space: str  # a row of spaces.SPACES
+    access: str = "inout"  # of arrays: in | out | inout
+    offset_bytes: int = 0  # of pooled ones: place in the pool
     align_bytes: int = 16
     note: str = ""  # what a reader should know, e.g. the layout
-    cache: str = ""  # global only: "" | stream
-    values: Values | None = None  # global only: what the caller promises of every element
-    family: str = ""  # shared only, of memories that lie on others: whose bytes they are while it holds what it wrote
+    cache: str = ""  # of arrays: "" | stream
+    values: Values | None = None  # of arrays: what the caller promises of every element
+    family: str = ""  # of pooled ones that lie on others: whose bytes they are while it holds what it wrote
 
     def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:
         coordinates = at if isinstance(at, tuple) else (at,)
         return Ref(self, coordinates + (0,) * (len(self.shape) - len(coordinates)))
+
+    @cached_property
+    def traits(self) -> Space:
+        """What its space is. Raises KeyError for a space that is none."""
+        return SPACES[self.space]
 
     @property
     def elem_bytes(self) -> int:
         return DTYPES[self.dtype].bytes
 
     @property
+    def widest_bytes(self) -> int:
+        """The widest access of neighbours that its beginning allows."""
+        return min(WIDEST_BYTES, self.traits.align_bytes or self.align_bytes)
+
+    @property
     def begins_at(self) -> int:
         """A number of bytes that its address is a multiple of: registers are declared for the widest access of them."""
-        if self.space != "register" or not isinstance(self.span, int):
+        if not self.traits.is_held or not isinstance(self.span, int):
             return self.align_bytes
         return min(WIDEST_BYTES, 1 << max(self.span * self.elem_bytes, 1).bit_length() - 1)
 
@@ -67,6 +78,15 @@ class Memory:
 def flat_memory(name: str, dtype: str, elems: int, space: str, **more: Any) -> Memory:
     """A memory addressed by one element offset."""
     return Memory(name, dtype, (elems,), (1,), space, **more)
+
+
+def register_memory(name: str, dtype: str, elems: int) -> Memory:
+    """Registers of each thread that hold so many elements.
+
+    >>> register_memory("r", "float32", 4).space
+    'register'
+    """
+    return flat_memory(name, dtype, elems, REGISTER.name)
 
 
 @dataclass(frozen=True)

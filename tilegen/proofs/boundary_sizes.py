@@ -222,7 +222,7 @@ def _small_remainders(x: Index, names: Set[str]) -> list[Formula]:
 
 def is_sized(spec: Spec, case: Mapping[str, int]) -> bool:
     """Can it be launched, on arrays that NumPy can count?"""
-    sizes = (prod(int(evaluate(n, case)) for n in b.shape) for b in spec.buffers if b.scope == "global")
+    sizes = (prod(int(evaluate(n, case)) for n in b.shape) for b in spec.buffers if b.traits.is_array)
     return is_possible(spec, case) and all(size <= _MOST_ELEMENTS for size in sizes)
 
 

@@ -304,7 +304,7 @@ def exchanges(spec: Spec, plan: Plan) -> bool:
     Not where the spec has each read what it writes itself, the same box. A plan that reads elsewhere does not go along
     with the spec's places, and is run there.
     """
-    names = {m.name for m in plan.memories if m.space == "global" and _is_read_and_written(plan, m.name)}
+    names = {m.name for m in plan.memories if m.traits.is_array and _is_read_and_written(plan, m.name)}
     return any(not _reads_own(spec, name) for name in names)
 
 

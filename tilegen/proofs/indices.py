@@ -53,7 +53,7 @@ def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
     if not isinstance(s, Call):
         return
     for region in s.regions.values():
-        may_be_early = is_clipped(s) and region.buffer.scope == "global"
+        may_be_early = is_clipped(s) and region.buffer.traits.is_array
         for d, x in enumerate(region.begins):
             what = f"'{region.text}', which begins at {say(x)} in dimension {d} of '{region.buffer.name}',"
             yield from _index(substitute(x, values), inside, what, region.mark or mark, may_be_early)

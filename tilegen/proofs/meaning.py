@@ -290,7 +290,7 @@ def _say_unwritten(spec: Spec, call: Call) -> str:
             scope = "" if call.scope in ("cta", "role") else f", scope: {call.scope}"
             first = "0" if getattr(call.fields, "op", "sum") == "sum" else ".."
             return f"insert `- fill: {{dst: {region.buffer.root}, value: {first}{scope}}}`{before}"
-    names = [r.buffer.root for r in call.read if r.buffer.scope != "global"]
+    names = [r.buffer.root for r in call.read if not r.buffer.traits.is_callers]
     missing = [name for name in names if name not in others] or names
     return f"write all of '{missing[0]}'{before}" if missing else ""
 

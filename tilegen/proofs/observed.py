@@ -216,7 +216,7 @@ def _asked_by_plan(plan: Plan) -> Iterator[Observed]:
                 yield Observed(at.expand(slot.at), at.loops, at.guards)
             for touch in visit.effects.touches:
                 memory, flat = at.flat(touch.ref)
-                is_global = memory.space == "global"
+                is_global = memory.traits.is_array
                 array, aligned = (memory.name, _alignment_of(touch)) if is_global else ("", 1)
                 where = at.expand(touch.where)
                 there = (*at.guards, *(g for g in conjuncts(where) if isinstance(g, Formula | Var)))
@@ -242,7 +242,7 @@ def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:
 
 def sides_of(visit: Visit, touch: Touch) -> Iterator[tuple[Index, int, Index]]:
     """Of a box in an array, along each dimension: where it begins, how long it is, and how long the array is."""
-    if touch.map is None or touch.ref.memory.space != "global":
+    if touch.map is None or not touch.ref.memory.traits.is_array:
         return
     assert isinstance(visit.step, Tma)
     for d, size, at in zip(touch.map.dims, touch.map.box, visit.step.at, strict=True):
@@ -269,6 +269,6 @@ def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
                 yield Observed(less(-1, x), loops, guards)
                 yield Observed(less(x, n), loops, guards)
             for x in region.buffer.layout.place(at, region.buffer.counted_shape).values():
-                is_global = region.buffer.scope == "global"
+                is_global = region.buffer.traits.is_array
                 array = region.buffer.root if is_global else ""
                 yield Observed(x, loops, guards, is_global, array=array, is_meant=is_global)

@@ -83,7 +83,7 @@ def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> t
         call, meant = placed.statement, placed.meant
         for region in regions_of(call) if isinstance(call, Call) else ():
             assert isinstance(call, Call)
-            if region.buffer.scope == "global":
+            if region.buffer.traits.is_array:
                 memory = logical_memory(region.buffer, memories[region.buffer.name])
                 start = tuple(substitute(x, meant.values) for x in region.begins)
                 threads = spec.threads_of(call.role)

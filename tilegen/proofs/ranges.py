@@ -185,7 +185,7 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
                 yield _before(place, name, d, x)
         if elems > 1 and not flat:
             yield from _vector(spot, elems, place)
-    if memory.space != "register":
+    if not memory.traits.is_held:
         yield from _alignment(spot, elems * memory.elem_bytes, place)
     elif touch.word_bytes > memory.elem_bytes:
         yield from _alignment(spot, touch.word_bytes, place)
@@ -223,7 +223,7 @@ def is_printed(ref: Ref) -> bool:
 
 
 def _say_memory(memory: Memory) -> str:
-    lies = f" at byte {memory.offset_bytes}" if memory.space == "shared" else ""
+    lies = f" at byte {memory.offset_bytes}" if memory.traits.is_pooled else ""
     return f"{memory.shape}:{memory.pitches}{lies}, aligned to {memory.align_bytes} bytes"
 
 
@@ -233,7 +233,7 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     Outside of it TMA reads zeros, and writes nothing behind its end; no store begins before it (docs/access-model.md).
     """
     assert touch.map is not None
-    if touch.ref.memory.space == "global":
+    if touch.ref.memory.traits.is_array:
         yield from _claims(touch.ref.at, place)
         yield from _memory(touch.ref, place)
         yield from _start(touch.ref.memory, CHUNK_BYTES, "a box", place)
@@ -374,8 +374,7 @@ def _alignment(spot: Spot, width: int, place: ProofPlace) -> Iterator[Finding]:
 
 def _start(memory: Memory, width: int, what: str, place: ProofPlace) -> Iterator[Finding]:
     """A memory begins at a multiple of ``width`` bytes, as it is declared and where it lies in the pool."""
-    lies = {"is aligned to": memory.begins_at}
-    lies |= {"starts at": memory.offset_bytes} if memory.space == "shared" else {}
+    lies = {"is aligned to": memory.begins_at, "starts at": memory.offset_bytes}
     for how, bytes_ in lies.items():
         if bytes_ % width:
             message = f"{what} of {memory.name}, which {how} {bytes_} bytes: {width} are asked for"

@@ -246,7 +246,7 @@ def study_statement(study: Study, placed: Placed) -> None:
 
 def _study_region(study: Study, region: Region, values: Mapping[str, Index], within: Within) -> None:
     begins = [substitute(x, values) for x in region.begins]
-    if region.buffer.scope != "global":
+    if not region.buffer.traits.is_array:
         for x in begins:
             study.look(x, within, region.text, region.mark)
         return
@@ -328,7 +328,7 @@ def _study_step(
         where = position.expand(touch.where)
         study.look(where, within, "", mark)
         there = within.under(where)
-        if memory.space == "global":
+        if memory.traits.is_array:
             study.note_place(memory.name, (flat,), flat, there, text, mark)
             spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, within.loops))
         else:

@@ -41,5 +41,5 @@ def _list_terms(spec: Spec, plan: Plan) -> Iterator[tuple[str, Any, Any]]:
     yield "barriers", tuple(outline(spec).barriers.values()), plan.barriers
     parts = [(p.name, p.threads, p.registers) for p in parts_of_cta(spec)] or [("all", spec.threads, 0)]
     yield "roles", tuple(parts), tuple((r.name, r.threads, r.registers) for r in plan.roles)
-    arrays = [m for m in place_memories(spec).values() if m.space == "global"]
-    yield "arrays", tuple(dict.fromkeys(arrays)), tuple(m for m in plan.memories if m.space == "global")
+    arrays = [m for m in place_memories(spec).values() if m.traits.is_passed]
+    yield "arrays", tuple(dict.fromkeys(arrays)), tuple(m for m in plan.memories if m.traits.is_passed)

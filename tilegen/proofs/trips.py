@@ -275,7 +275,7 @@ def count_work(plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: 
 
 def find_largest(spec: Spec) -> Region | None:
     """The region of a global array that has most of the elements which one op takes at once."""
-    regions = [r for call in outline(spec).calls for r in call.regions.values() if r.buffer.scope == "global"]
+    regions = [r for call in outline(spec).calls for r in call.regions.values() if r.buffer.traits.is_array]
     return max(regions, key=lambda r: prod(r.lengths), default=None)
 
 

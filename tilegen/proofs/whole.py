@@ -126,7 +126,7 @@ def _global_regions(
     """Regions of global arrays, with the calls that name them and where they begin, written out."""
     for placed in outline(spec).placed:
         if isinstance(call := placed.statement, Call):
-            for region in (r for r in regions(call) if r.buffer.scope == "global"):
+            for region in (r for r in regions(call) if r.buffer.traits.is_array):
                 yield call, region, [substitute(x, placed.meant.values) for x in region.begins]
 
 
@@ -268,7 +268,7 @@ def _asked_of(spec: Spec, placed: Placed) -> list[Index]:
     """What a statement asks, beside places in global arrays."""
     s, values = placed.statement, placed.meant.values
     regions = s.regions.values() if isinstance(s, Call) else ()
-    begins = [x for r in regions if r.buffer.scope != "global" for x in r.begins]
+    begins = [x for r in regions if not r.buffer.traits.is_array for x in r.begins]
     return [*decisions_of(spec, placed), *(substitute(x, values) for x in (*begins, *slots_of(s)))]
 
 

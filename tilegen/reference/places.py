@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +61,7 @@ def _kept_elements(spec: Spec) -> dict[object, _Elements]:
 def _find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> _Elements:
     """The elements of a region, as they were found before where it began there before."""
     starts = _starts(region, env)
-    if region.buffer.scope == "global":
+    if region.buffer.traits.is_array:
         return _place_elements(machine, region, env, starts)
     kept = _kept_elements(machine.spec)
     begins = tuple(start if isinstance(start, int) else start.tobytes() for start in starts)
@@ -80,9 +80,9 @@ def _place_elements(
     place, inside = _places(region, env, starts)
     buffer = region.buffer
     at = place.get("m", np.zeros(1, np.int64))
-    if buffer.scope in _IMAGES:
-        row, column = _slots(place, env) if buffer.scope == "register" else (_block_of(env, at), at)
-        at = row * _IMAGES[buffer.scope](machine, buffer).shape[1] + column
+    if not buffer.traits.is_array:
+        row, column = _slots(place, env) if buffer.traits.is_held else (_block_of(env, at), at)
+        at = row * _image_of(machine, buffer).shape[1] + column
     return _Elements(at, inside)
 
 
@@ -101,8 +101,8 @@ def _places(
             inside &= (x >= 0) & (x < n)
         at = [np.clip(x, 0, n - 1) for x, n in zip(at, shape, strict=True)]
     numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
-    layout = layouts.bind(buffer.layout, numbers) if buffer.scope == "global" else buffer.layout
-    counted = buffer.counted_shape if buffer.scope == "register" else shape
+    layout = layouts.bind(buffer.layout, numbers) if buffer.traits.is_array else buffer.layout
+    counted = buffer.counted_shape if buffer.traits.is_held else shape
     place = layout.place(at, counted)
     return {axis: np.broadcast_to(np.asarray(x, np.int64), full) for axis, x in place.items()}, inside
 
@@ -123,7 +123,7 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float
     buffer = region.buffer
     dtype = machine.domain.stored(buffer.dtype)
     found = _find_elements(machine, region, env)
-    if buffer.scope in _IMAGES:
+    if not buffer.traits.is_array:
         values = _elements_of(machine, buffer).take(found.at)
     else:
         values = _read_global(machine, buffer, found.at)
@@ -139,7 +139,7 @@ def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: A
     found = _find_elements(machine, region, env)
     bits = machine.domain.bits(DTYPES[buffer.dtype].bytes)  # NumPy moves plain bits faster than pairs of floats
     raw = np.ascontiguousarray(values).view(bits)
-    if buffer.scope in _IMAGES:
+    if not buffer.traits.is_array:
         _elements_of(machine, buffer).view(bits)[found.at] = raw
         return
     inside = ... if found.inside is None else found.inside
@@ -182,7 +182,7 @@ class OwedProducts:
 def owe(machine: CtaBatch, region: Region, env: Mapping[str, Any], more: Factors) -> bool:
     """Put a product on top of a region's elements when somebody looks; False, and nothing done, where it cannot be."""
     buffer, found = region.buffer, _find_elements(machine, region, env)
-    if buffer.scope not in _IMAGES or found.inside is not None:
+    if buffer.traits.is_array or found.inside is not None:
         return False
     owed = machine.owed.get(buffer.root)
     if owed is None or not owed.goes_on(found.at, more):
@@ -206,7 +206,7 @@ def _pay(machine: CtaBatch, root: str) -> None:
 def _elements_of(machine: CtaBatch, buffer: Buffer) -> Array:
     """The image of a buffer in registers or shared memory, with nothing owed to it, as one row of elements."""
     _pay(machine, buffer.root)
-    return _IMAGES[buffer.scope](machine, buffer).reshape(-1)
+    return _image_of(machine, buffer).reshape(-1)
 
 
 def _block_of(env: Mapping[str, Any], like: Array) -> Array:
@@ -237,7 +237,13 @@ def _image(machine: CtaBatch, buffer: Buffer) -> Array:
     return machine.shared[root.name].view(machine.domain.stored(buffer.dtype))
 
 
-_IMAGES: dict[str, Callable[[CtaBatch, Buffer], Array]] = {"register": _register_file, "shared": _image}
+def _image_of(machine: CtaBatch, buffer: Buffer) -> Array:
+    """All that the CTAs, or their threads, have of a buffer: a row of elements for each of them."""
+    if buffer.traits.is_held:
+        return _register_file(machine, buffer)
+    if buffer.traits.is_pooled:
+        return _image(machine, buffer)
+    raise TypeError(f"reference/places.py does not know {buffer.traits.words}")
 
 
 def _read_global(machine: CtaBatch, buffer: Buffer, offsets: Array) -> Array:

@@ -66,7 +66,7 @@ def parameter(x: Var | Memory | TensorMap | Barrier | Parameter, written: frozen
     if isinstance(x, Barrier):
         return f"unsigned long long *{x.name}"
     const, c = "" if x.name in written else "const ", DTYPES[x.dtype].c
-    return f"{const}{c} (&{x.name})[{elems_of(x)}]" if x.space == "register" else f"{const}{c} *{x.name}"
+    return f"{const}{c} (&{x.name})[{elems_of(x)}]" if x.traits.is_held else f"{const}{c} *{x.name}"
 
 
 def argument(formal: Any, actual: Any, written: frozenset[str]) -> str:
@@ -74,7 +74,7 @@ def argument(formal: Any, actual: Any, written: frozenset[str]) -> str:
     if isinstance(formal, Var):
         return to_c(actual)
     const, c, m = "" if formal.name in written else "const ", DTYPES[formal.dtype].c, actual.memory
-    if formal.space != "register":
+    if not formal.traits.is_held:
         return f"({const}{c} *){pointer(actual)}" if DTYPES[m.dtype].c != c else pointer(actual)
     if DTYPES[m.dtype].c == c and elems_of(m) == elems_of(formal) and is_zero(actual.offset):
         return str(m.name)

@@ -77,5 +77,5 @@ def _say_roles(plan: Plan) -> list[str]:
 
 def _shared_layouts(plan: Plan) -> list[str]:
     """Shared buffers that do not lie in plain rows, written or chosen: one line each."""
-    shared = {m.name: m.note for m in plan.memories if m.space == "shared"}
+    shared = {m.name: m.note for m in plan.memories if m.traits.is_pooled}
     return [f"{name}: {note}, shared" for name, note in shared.items() if note and not note.startswith("row ")]

@@ -177,7 +177,7 @@ def _change_registers(page: Page, role: Role) -> str:
 def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     page.part, page.multiplied = part, multiplied_registers(role.steps)
     used = free_names(role.steps, role.threads)
-    registers = [with_note(m) for m in page.plan.memories if m.space == "register" and m.name in used]
+    registers = [with_note(m) for m in page.plan.memories if m.traits.is_held and m.name in used]
     change = _change_registers(page, role)
     body = render_steps(page, role.steps, noted=True)
     builtins = _thread_builtins(page, {n for n, x in used.items() if isinstance(x, Var)})

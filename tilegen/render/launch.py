@@ -42,7 +42,7 @@ class SharedUse:
 def plan_shared(plan: Plan) -> SharedUse:
     """One array per shared memory, unless two overlap or all together exceed what CUDA declares statically."""
     used = {r.memory.name for step in all_steps(plan) for r in effects(step).refs}
-    memories = tuple(m for m in plan.memories if m.space == "shared" and m.name in used)
+    memories = tuple(m for m in plan.memories if m.traits.is_pooled and m.name in used)
     spans = sorted((m.offset_bytes, m.offset_bytes + elems_of(m) * m.elem_bytes) for m in memories)
     bytes_ = max((end for _, end in spans), default=0)
     barriers = []

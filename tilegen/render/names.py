@@ -88,7 +88,7 @@ def multiplied_registers(steps: Iterable[Step]) -> tuple[Memory, ...]:
     for step in steps:
         touched = effects(step)
         if touched.instruction is not None and touched.instruction.queue == PRODUCTS:
-            found |= {t.ref.memory.name: t.ref.memory for t in touched.touches if t.ref.memory.space == "register"}
+            found |= {t.ref.memory.name: t.ref.memory for t in touched.touches if t.ref.memory.traits.is_held}
         inner = {m.name: m for m in multiplied_registers(touched.body)}
         if isinstance(step, Block):
             formals = {f.name: a.memory for f, a in step.args if isinstance(a, Ref)}

@@ -193,7 +193,7 @@ def _operand(place: Any, operand: OperandForm, step: Move | Map | Mma | Wgmma | 
     if operand.lies == BOX and not isinstance(place, Ref):
         assert isinstance(step, Tma)
         return f"&{step.map.name}"
-    if place.memory.space != "register":
+    if not place.memory.traits.is_held:
         return pointer(place)
     if DTYPES[place.memory.dtype].c == operand.word:
         return pointer(place)

@@ -18,6 +18,7 @@ from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
 from tilegen.decisions import COLUMNS, count_words, draw_table, printable, wrap_line
 from tilegen.plan import Launch, Plan
 from tilegen.report.text import KINDS, lane_ranges
+from tilegen.spaces import SPACES
 
 Data = Mapping[str, Any]
 _CHUNK = 16  # bytes that a swizzle leaves together
@@ -53,7 +54,7 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
         return head
     if a.kind in WHOLE:
         return head | _box(a, launch, max(first.offsets))
-    return head | (_banks(a, first) if a.memory.space == "shared" else _sectors(a, first))
+    return head | (_banks(a, first) if a.memory.traits.has_banks else _sectors(a, first))
 
 
 def _box(a: Access, launch: Launch, start: int) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def _box(a: Access, launch: Launch, start: int) -> dict[str, Any]:
     counted = count_access(a, launch, launch.interior)
     boxes, rows = max(1, counted.instructions), prod(n for n, _ in a.rows)
     figures: dict[str, Any] = {"rows": rows, "sectors": counted.sectors // boxes}
-    if a.memory.space != "shared":
+    if not a.memory.traits.has_banks:
         return figures
     return figures | {"wavefronts": counted.wavefronts // boxes, "runs": _runs(a, start, rows * a.width_bytes)}
 
@@ -138,12 +139,12 @@ def access_text(shown: Data) -> str:
         return "\n".join([*lines, f"CTA ({cta}) leaves it out: no thread is active"])
     trips = "".join(f", {name} = {k}" for name, k in shown["loops"].items())
     if shown["kind"] in WHOLE:
-        figure = "wavefronts" if shown["space"] == "shared" else "sectors"
+        figure = SPACES[shown["space"]].figure
         rows = f"{count_words(shown['rows'], 'row', 'rows')} of {shown['width_bytes']} bytes, {shown[figure]} {figure}"
         what = "a box that TMA moves" if shown["kind"] != WGMMA else "a matrix that wgmma reads"
         return "\n".join([*lines, f"{what}, no lane of a warp: {rows}"])
     lines += wrap_line(f"seen in CTA ({cta}), warp {shown['warp']}{trips}")
-    return "\n".join(lines + (_bank_lines(shown) if shown["space"] == "shared" else _sector_lines(shown)))
+    return "\n".join(lines + (_bank_lines(shown) if SPACES[shown["space"]].has_banks else _sector_lines(shown)))
 
 
 def _bank_lines(shown: Data) -> list[str]:

@@ -21,17 +21,18 @@ from tilegen.report.descriptors import list_descriptors
 from tilegen.report.mma_chain import describe_mma, mma_data
 from tilegen.report.summary import sum_up
 from tilegen.report.unused import list_unused
+from tilegen.spaces import GLOBAL, SHARED, SPACES
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
 # Which kinds of access a hardware counter counts together: ldmatrix as LDSM, stmatrix as STSM, cp.async as LDGSTS.
 # (The counter of global loads has the sectors of cp.async in it; here they stand apart.)
 _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
-    "shared": {
+    SHARED.state: {
         "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
         "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC, "tma": (TMA,),
         "wgmma": (WGMMA,),
     },
-    "global": {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,)},
+    GLOBAL.state: {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,)},
 }  # fmt: skip
 _WHERE_USED = ("ldgsts", "tma", "wgmma")  # counters that are shown only for kernels that have such accesses
 
@@ -130,7 +131,7 @@ def cost_data(cost: Cost) -> dict[str, int]:
 def _access_data(a: Access, launch: Launch) -> dict[str, Any]:
     c, active = count_access(a, launch, launch.interior), find_threads(a, launch, launch.interior)
     busy = sum(any(active[first : first + WARP_LANES]) for first in range(0, len(active), WARP_LANES))
-    shared = c.space == "shared"
+    shared = SPACES[c.space].has_banks
     return {
         "buffer": c.buffer, "space": c.space, "kind": c.kind, "width_bytes": c.width_bytes,
         "text_width_bytes": a.text_bytes or c.width_bytes, "threads": sum(active),
@@ -160,10 +161,12 @@ def _totals(whole: list[Counted], needed: list[Counted]) -> dict[str, dict[str, 
     ``least_sectors``: of those loads alone that a compiler does not leave out.
     """
     out: dict[str, dict[str, int]] = {}
-    for space, counters in _COUNTERS.items():
+    for state, counters in _COUNTERS.items():
         for counter, kinds in counters.items():
-            rows, fewer = ([c for c in found if c.space == space and c.kind in kinds] for found in (whole, needed))
+            rows, fewer = (
+                [c for c in found if SPACES[c.space].state == state and c.kind in kinds] for found in (whole, needed)
+            )
             if rows or counter not in _WHERE_USED:
                 sums = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
-                out[f"{space}_{counter}"] = sums | {"least_sectors": sum(c.sectors for c in fewer)}
+                out[f"{state}_{counter}"] = sums | {"least_sectors": sum(c.sectors for c in fewer)}
     return out

@@ -34,7 +34,7 @@ def sum_up(plan: Plan, launch: Launch) -> dict[str, Any]:
     cost = cost_of(counted)
     moved = {True: 0, False: 0}
     for a in accesses:
-        if a.memory.space == "global":
+        if a.memory.traits.is_array:
             moved[a.writes] += count_bytes(a, launch, None)
     taking = [a for a in accesses if any(find_threads(a, launch, launch.interior))]
     taking = [a for a in taking if a.kind not in WHOLE] or taking  # one thread starts a box for all of them

@@ -20,7 +20,7 @@ def describe_tensor_memory(spec: Spec) -> dict[str, Any]:
     that share a column. {} for a spec without such buffers.
     """
     has = ARCHES[spec.arch].tensor_memory
-    if has is None or not any(b.scope == "tmem" for b in spec.buffers):
+    if has is None or not any(b.traits.has_cells for b in spec.buffers):
         return {}
     places = allocate(spec.buffers, spec.arch)
     rows: list[dict[str, Any]] = []

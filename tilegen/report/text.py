@@ -27,6 +27,7 @@ from tilegen.decisions import (
 from tilegen.report.descriptors import draw_descriptors
 from tilegen.report.summary import say_summary
 from tilegen.report.tensor_memory import draw_map
+from tilegen.spaces import SPACES
 
 Data = Mapping[str, Any]
 
@@ -221,7 +222,7 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
         return edges
     rows, idle = [], dict[int, list[str]]()
     for number, a in _merge_alike(accesses):
-        shared = a["space"] == "shared"
+        shared = SPACES[a["space"]].has_banks
         unit, count, floor = (
             ("wavefront", a["wavefronts"], a["floor"]) if shared else ("sector", a["sectors"], a["sectors_floor"])
         )
@@ -277,7 +278,7 @@ def _totals(explained: Data) -> list[str]:
         if not t["instructions"]:
             continue
         space, kind = name.split("_")
-        shared = space == "shared"
+        shared = SPACES[space].has_banks
         counts = [t["wavefronts"], t["floor"], t["wavefronts"] - t["floor"]]
         rows.append((
             f"{space} {KINDS[kind]}s", str(t["instructions"]), *(str(n) if shared else "-" for n in counts),

@@ -29,7 +29,7 @@ def _multiplies_by_warps(plan: Plan) -> bool:
 
 def _moves_widest(plan: Plan) -> bool:
     accesses = compiled_accesses(plan)
-    return any(a.memory.space == "global" and a.kind in KINDS and a.width_bytes == _WIDEST_BYTES for a in accesses)
+    return any(a.kind in KINDS and a.width_bytes == _WIDEST_BYTES for a in accesses)
 
 
 _NO_OP = "no op of this version has it"

@@ -13,6 +13,7 @@ from tilegen.errors import LayoutError
 from tilegen.index import Index
 from tilegen.layouts.constructors import mma_shared_layout
 from tilegen.near_words import suggest
+from tilegen.spaces import Space
 from tilegen.spec.findings import Flaw, shorten
 from tilegen.spec.nodes import Node, Scalar
 
@@ -82,7 +83,7 @@ def suggest_dtype(word: str) -> str:
     return say_absent("dtype", word) or suggest(word, DTYPES, most=32)
 
 
-def refuse_mode_word(node: Node, shape: tuple[Index, ...], dtype: str, scope: str, what: str) -> None:
+def refuse_mode_word(node: Node, shape: tuple[Index, ...], dtype: str, space: Space, what: str) -> None:
     """Raise Flaw TG200 for the name of a swizzle mode, such as 128B, with the layouts that it may stand for."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
@@ -90,7 +91,7 @@ def refuse_mode_word(node: Node, shape: tuple[Index, ...], dtype: str, scope: st
     if found is None:
         return
     message = f"'{shorten(node.text)}' is a swizzle mode, not a layout, in the layout of {what}"
-    if scope != "shared":
+    if not space.has_banks:
         raise Flaw("TG200", message, node.mark, "a swizzle lies in shared memory; write row, col or S[..] here")
     ways = [way for make in (_say_atoms, _say_swizzle) if (way := make(found[1], shape, dtype))]
     raise Flaw("TG200", message, node.mark, f"write {', '.join(ways)}{' or ' if ways else ''}auto")

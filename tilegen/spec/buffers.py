@@ -12,6 +12,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.near_words import suggest
+from tilegen.spaces import SPACES, WORKSPACE, Space
 from tilegen.spec.absent import refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
@@ -39,10 +40,10 @@ from tilegen.spec.values import read_values
 class Buffers(Setting):
     """The buffers so far, in order, and what is known of each beside its data."""
 
+    is_pass: bool = False  # of several: then arrays may be workspaces
     found: dict[str, Buffer] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     scopes: dict[str, tuple[str, Mark | None]] = field(default_factory=dict)  # of 'auto' registers: of their first op
-    is_pass: bool = False  # of several: then arrays may be workspaces
     layout_nodes: dict[str, Node] = field(default_factory=dict)
     roles: dict[str, tuple[str, Mark | None]] = field(default_factory=dict)  # of registers: whose they are, since where
 
@@ -98,11 +99,11 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     fields = check_fields(node, BufferFields, what, findings, key.mark)
     if fields is None or not isinstance(node, Mapping):
         return None
-    is_workspace = fields.scope == "workspace"
-    if is_workspace:
-        _check_workspace(node, fields, state, what)
-        fields = fields.model_copy(update={"scope": "global"})
-    if fields.scope == "tmem":
+    space = SPACES[fields.scope]
+    if space is WORKSPACE and not state.is_pass:
+        message = f"{what} is a workspace, which one kernel writes for another to read, but the spec is one kernel"
+        raise Flaw("TG106", message, node["scope"].mark, "write 'passes', or 'scope: global'")
+    if space.has_cells:
         check_tensor_buffer(node, fields.dtype, state.arch, what)
     ok = len(findings.found)
     with findings.collect():
@@ -113,40 +114,39 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
         findings.report(
             "TG106", f"'align' is {fields.align}, less than an element of {fields.dtype}", node["align"].mark
         )
-    if fields.partial and fields.scope != "global":
+    if fields.partial and not space.is_callers:
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
-    if fields.values is not None and fields.scope != "global":
+    if fields.values is not None and not space.is_callers:
         message = f"'values' is what a caller promises of a global array, and {what} is {fields.scope}"
         findings.report("TG106", message, node["values"].mark, "remove it")
-    if fields.over and fields.scope != "shared":
+    if fields.over and not space.is_pooled:
         message = f"'over' lays shared buffers on each other, and {what} is {fields.scope}"
         findings.report("TG106", message, node["over"].mark, "remove it")
-    shape = _read_shape(node["shape"], state, what, fields.scope, findings)
+    shape = _read_shape(node["shape"], state, what, space, findings)
     if shape is None or len(findings.found) > ok:
         return None
     layout_node = node.get("layout")
-    if fields.scope == "tmem":
+    if space.has_cells:
         require_layout(layout_node, shape, fields.dtype, what, key.mark)
     place = layout_node or node["shape"]
     if layout_node and is_auto(layout_node):
-        _check_auto(layout_node, fields.scope, what)
-        if fields.scope == "shared":  # how many registers it takes depends on who owns them
-            check_layout_fits(layouts.row_major(shape), shape, state, what, fields.scope, fields.dtype, place)
+        _check_auto(layout_node, space, what)
+        if space.is_pooled:  # how many registers it takes depends on who owns them
+            check_layout_fits(layouts.row_major(shape), shape, state, what, space, fields.dtype, place)
         return Buffer(
             key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
             over=tuple(fields.over or ()),
         )  # fmt: skip
     layout = layouts.row_major(shape)
     if layout_node:
-        refuse_mode_word(layout_node, shape, fields.dtype, fields.scope, what)
+        refuse_mode_word(layout_node, shape, fields.dtype, space, what)
         layout = read_layout(layout_node, shape, state, what, findings)
-    check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
+    check_layout_fits(layout, shape, state, what, space, fields.dtype, place)
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
         partial=fields.partial, over=tuple(fields.over or ()), values=_read_values(node, fields, state.params),
-        is_workspace=is_workspace,
     )  # fmt: skip
 
 
@@ -155,26 +155,12 @@ def _read_values(node: Mapping, fields: BufferFields, params: Params) -> Values 
     return read_values(text.passage, fields.dtype, params) if isinstance(text, Scalar) else None
 
 
-def _check_workspace(node: Mapping, fields: BufferFields, state: Buffers, what: str) -> None:
-    """Raises TG106 outside of a pass, and for what only a caller's array has; TG209 for a layout that is chosen."""
-    if not state.is_pass:
-        message = f"{what} is a workspace, which one kernel writes for another to read, but the spec is one kernel"
-        raise Flaw("TG106", message, node["scope"].mark, "write 'passes', or 'scope: global'")
-    if fields.partial:
-        message = f"'partial' is for arrays that the caller gives, and {what} is a workspace"
-        raise Flaw("TG106", message, node["partial"].mark, "remove it: what is read of a workspace must be written")
-    if fields.values is not None:
-        raise refuse_later("'values' of a workspace", node["values"])
-    if (layout := node.get("layout")) and is_auto(layout):
-        message = f"'auto' chooses layouts of shared and register buffers, but {what} is a workspace"
-        raise Flaw("TG209", message, layout.mark, "write the layout, or 'row'")
-
-
-def _check_auto(node: Node, scope: str, what: str) -> None:
-    """A global array lies as its caller has it; raises TG209."""
-    if scope == "global":
-        message = f"'auto' chooses layouts of shared and register buffers, but {what} is in global memory, where its"
-        raise Flaw("TG209", f"{message} caller laid it out", node.mark, "write the layout, or 'row'")
+def _check_auto(node: Node, space: Space, what: str) -> None:
+    """An array lies as its caller has it, or as the text says; raises TG209."""
+    if space.is_array:
+        message = f"'auto' chooses layouts of shared and register buffers, but {what} is in {space.words}"
+        why = ", where its caller laid it out" if space.is_callers else ""
+        raise Flaw("TG209", f"{message}{why}", node.mark, "write the layout, or 'row'")
 
 
 def _text_of(node: Node | None, layout: Any) -> str:
@@ -189,20 +175,20 @@ def _check_dtype(node: Node, name: str) -> None:
         raise Flaw("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest_dtype(name))
 
 
-def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Findings) -> tuple[Index, ...] | None:
+def _read_shape(node: Node, state: Buffers, what: str, space: Space, findings: Findings) -> tuple[Index, ...] | None:
     """The extents; None where one is wrong. Only global buffers may have runtime extents."""
     assert isinstance(node, Sequence)
     shape: list[Index] = []
     for item in node.items:
         with findings.collect():
-            names = state.params.launched_names if state.is_pass else state.params.names
+            names = state.params.launched_names if space is WORKSPACE else state.params.names
             extent = read_number(item, names, f"an extent of {what}", is_size=True)
-            if isinstance(extent, (Var, Formula)) and scope != "global":
+            if isinstance(extent, (Var, Formula)) and not space.is_array:
                 raise Flaw(
                     "TG112",
                     f"an extent of {what} is '{shorten(extent)}', not a constant",
                     item.mark,
-                    f"it is a {scope} buffer",
+                    f"it is a {space.name} buffer",
                 )
             if least(extent) < 1:
                 raise Flaw("TG106", f"an extent of {what} must be at least 1, not {_say_least(extent)}", item.mark)
@@ -224,9 +210,9 @@ def _say_least(extent: Index) -> str:
 def _check_shared_total(node: Node, state: Buffers) -> None:
     total, limit = 0, ARCHES[state.arch].max_shared_bytes_per_cta
     for buffer in state.found.values():
-        if buffer.scope == "shared" and buffer.root == buffer.name and not buffer.over:
+        if buffer.traits.is_pooled and buffer.root == buffer.name and not buffer.over:
             reach = multiply(buffer.shape) if buffer.is_auto else layouts.extent_of(buffer.layout, "m")
-            total += -(-(int(bound(reach) - 1) * DTYPES[buffer.dtype].bytes) // 16) * 16
+            total += buffer.traits.round_up(int(bound(reach) - 1) * DTYPES[buffer.dtype].bytes)
             if total > limit:
                 message = (
                     f"the shared buffers up to '{buffer.name}' take {total} bytes; a CTA on {state.arch} has {limit}"
@@ -237,7 +223,7 @@ def _check_shared_total(node: Node, state: Buffers) -> None:
 def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
     """What a buffer lies on are shared buffers of their own, neighbours in memory; raises TG105, TG117."""
     assert isinstance(node, Sequence)
-    own = [b.name for b in state.found.values() if b.scope == "shared" and b.root == b.name and not b.over]
+    own = [b.name for b in state.found.values() if b.traits.is_pooled and b.root == b.name and not b.over]
     for name, item in zip(buffer.over, node.items, strict=True):
         other = state.found.get(name)
         if name in state.broken:
@@ -246,7 +232,7 @@ def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
             raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", item.mark, suggest(name, own))
         if name not in own:
             has = "itself over others" if other.root == name else "a view"
-            has = has if other.scope == "shared" else f"in {other.memory}"
+            has = has if other.traits.is_pooled else f"in {other.traits.words}"
             has = "the one that is declared" if name == buffer.name else has
             message = f"'{buffer.name}' lies over shared buffers, but '{name}' is {has}"
             raise Flaw("TG117", message, item.mark, f"it can lie over {', '.join(own)}" if own else "remove 'over'")
@@ -299,7 +285,7 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
     dtype = fields.dtype or other.dtype
     if fields.dtype is not None:
         _check_dtype(node["dtype"], fields.dtype)
-        if other.scope != "shared" and dtype != other.dtype:
+        if not other.traits.is_pooled and dtype != other.dtype:
             fix = "copy into shared memory and view that"
             keeps = f"a view of a {other.scope} buffer keeps its dtype, {other.dtype}"
             raise Flaw("TG115", keeps, node["dtype"].mark, fix)
@@ -307,7 +293,7 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
         return _transpose(key, node, fields.axes, other, dtype)
     shape = other.shape
     if fields.shape is not None:
-        read = _read_shape(node["shape"], state, what, other.scope, findings)
+        read = _read_shape(node["shape"], state, what, other.traits, findings)
         if read is None:
             raise Flaw()
         shape = read
@@ -316,14 +302,14 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
         return _follow(key, node, other, dtype, shape, state)
     parent, text = "", "row"
     if layout_node is not None:
-        refuse_mode_word(layout_node, shape, dtype, other.scope, what)
+        refuse_mode_word(layout_node, shape, dtype, other.traits, what)
         layout = read_layout(layout_node, shape, state, what, findings)
         text = _text_of(layout_node, layout)
     else:
         shape, layout = _reinterpret(node, other, dtype, shape, fields.shape is not None, state)
         if layout is other.layout:
             parent, text = other.name, other.layout_text
-    check_layout_fits(layout, shape, state, what, other.scope, dtype, layout_node or node["view"])
+    check_layout_fits(layout, shape, state, what, other.traits, dtype, layout_node or node["view"])
     _check_same_bytes(layout, dtype, other, state, what, layout_node or node["view"])
     return Buffer(key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, text, key.mark, parent)
 
@@ -405,5 +391,5 @@ def _check_same_bytes(layout: Any, dtype: str, other: Buffer, state: Buffers, wh
         has = int(evaluate(layouts.extent_of(root.layout, "m"), values)) * DTYPES[root.dtype].bytes
         if reaches > has:
             raise Flaw("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
-    if root.scope == "register":
+    if root.traits.is_held:
         check_same_registers(layout, root, state.threads or 1024, what, node)

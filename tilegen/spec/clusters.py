@@ -67,7 +67,7 @@ def _check_alike(spec: Spec, placed: Placed, findings: Findings) -> None:
     call = placed.statement
     assert isinstance(call, Call)
     meant, axis = placed.meant, call.peers
-    array = next(r for r in call.regions.values() if r.buffer.scope == "global")
+    array = next(r for r in call.regions.values() if r.buffer.traits.is_array)
     begins = [(x, f"the source begins at {x}") for x in array.begins]
     asked = [(one.count, f"the trips of '{one.loop.var.name}' are {one.count}") for one in meant.loops]
     asked += [(guard, f"it is run where {guard}") for guard in (*meant.guards, call.when)]

@@ -14,6 +14,7 @@ from tilegen.index import Index, Var
 from tilegen.kept import keep
 from tilegen.layouts import counted_shape
 from tilegen.plan import Param
+from tilegen.spaces import SPACES, Space
 from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.nodes import Node as WrittenNode
 from tilegen.spec.nodes import Scalar, find_node
@@ -40,7 +41,7 @@ class Buffer:
     """
 
     name: str
-    scope: str  # global | shared | register | tmem
+    scope: str  # a row of spaces.SPACES
     dtype: str
     shape: tuple[Index, ...]
     layout: Any
@@ -53,12 +54,11 @@ class Buffer:
     partial: bool = False  # of an output: elements may be left unwritten
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
     values: Values | None = None  # of a global array: what its caller promises of every element
-    is_workspace: bool = False  # global memory that the launcher brings: no contents before, nobody's afterwards
 
     @property
-    def memory(self) -> str:
-        """Where it lies, in words."""
-        return {"register": "registers", "tmem": "tensor memory"}.get(self.scope, f"{self.scope} memory")
+    def traits(self) -> Space:
+        """What its space is. Raises KeyError for a scope that is none."""
+        return SPACES[self.scope]
 
     @property
     def is_auto(self) -> bool:
@@ -67,7 +67,7 @@ class Buffer:
     @property
     def counted_shape(self) -> tuple[Index, ...]:
         """The extents that the layout counts: the shape, and more where threads share registers unevenly."""
-        return self.shape if self.scope != "register" or self.is_auto else counted_shape(self.layout, self.shape)
+        return self.shape if not self.traits.is_held or self.is_auto else counted_shape(self.layout, self.shape)
 
 
 @dataclass(frozen=True)
@@ -358,9 +358,8 @@ class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
-    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
-    that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
-    (``choices``, ``notes``) do not count.
+    for the kernel as a whole before its ops were planned. Two specs are equal that say the same kernel: where a spec
+    comes from (``path``, ``text``, ``whole``) and why it is as it is (``choices``, ``notes``) do not count.
     """
 
     kernel: str

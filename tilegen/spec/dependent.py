@@ -29,4 +29,4 @@ def check_overlap(spec: Spec, findings: Findings) -> None:
 
 
 def _reads_by_stream(call: Call) -> bool:
-    return getattr(call.fields, "cache", "") == "stream" and any(r.buffer.scope == "global" for r in call.read)
+    return getattr(call.fields, "cache", "") == "stream" and any(r.buffer.traits.has_sectors for r in call.read)

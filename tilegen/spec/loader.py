@@ -10,6 +10,7 @@ from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, bound
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
+from tilegen.spaces import Space
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec
@@ -90,7 +91,7 @@ def read_spec(root: Mapping, reading: Reading, findings: Findings, is_pass: bool
         check_unwritten(written_buffers(ops).values(), root.get("buffers"), buffers.found)
     for name, buffer in written_buffers(ops).items():
         with findings.collect():
-            _check_no_overlap(name, buffers, buffer.scope)
+            _check_no_overlap(name, buffers, buffer.traits)
     findings.raise_all()
     spec = Spec(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
@@ -184,9 +185,9 @@ def _hide_objects(names: Names, buffers: Buffers) -> Names:
     return names.forbid([*buffers.found, *buffers.broken], "'{name}' is a buffer, not a number")
 
 
-def _check_no_overlap(name: str, buffers: Buffers, scope: str) -> None:
+def _check_no_overlap(name: str, buffers: Buffers, space: Space) -> None:
     """Two elements in one place of a buffer that is written: raises TG204."""
-    if scope == "register" or buffers.found[name].is_auto:
+    if space.is_held or buffers.found[name].is_auto:
         return
     buffer, node = buffers.found[name], buffers.layout_nodes[name]
     try:

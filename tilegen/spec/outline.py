@@ -328,7 +328,7 @@ def _list_margins(spec: Spec) -> tuple[Index, ...]:
     found: dict[Index, None] = {}
     for placed in outline(spec).placed:
         regions = placed.statement.regions.values() if isinstance(placed.statement, Call) else ()
-        for region in (r for r in regions if r.buffer.scope == "global"):
+        for region in (r for r in regions if r.buffer.traits.is_array):
             for begin, length, extent in zip(region.begins, region.lengths, region.buffer.shape, strict=True):
                 at = substitute(begin, placed.meant.values)
                 at = substitute(at, {v.name: v.least for v in variables(at) if v.name not in _known_at_launch(spec)})
@@ -363,7 +363,7 @@ def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
     """
     arrays = written_roots(spec)
     for b in spec.buffers:
-        if b.scope != "global" or b.root not in arrays:
+        if not b.traits.is_array or b.root not in arrays:
             continue
         iters = getattr(b.layout, "shard", ())
         sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case)), i.stride) for i in iters]

@@ -28,7 +28,7 @@ def check_pad(call: Call) -> None:
     pad = getattr(call.fields, call.form.pad) if call.form.pad else None
     if pad is None:
         return
-    mark, padded = call.mark_of(call.form.pad), [r for r in call.read if r.buffer.scope == "global"]
+    mark, padded = call.mark_of(call.form.pad), [r for r in call.read if r.buffer.traits.is_array]
     if not is_clipped(call):
         message = "'pad' is what reads give past the edge of an array, and nothing is clipped here"
         raise Flaw("TG212", message, mark, "add 'edge: clip'")

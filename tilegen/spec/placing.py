@@ -19,6 +19,7 @@ from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS
 from tilegen.layouts.core.values import with_tile
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
+from tilegen.spaces import Space
 from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.later import refuse_later_gluon, refuse_later_layout
 from tilegen.spec.models import PaddedFields, check_fields
@@ -129,24 +130,24 @@ def _say_word(word: str) -> str:
 
 
 def check_layout_fits(
-    layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, scope: str, dtype: str, node: Node
+    layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, space: Space, dtype: str, node: Node
 ) -> None:
     """Size, axes, reach and bytes of a layout; raises TG201 to TG203, TG210, in tensor memory TG204 too."""
-    fix = say_placement(shape, dtype) if scope == "tmem" else ""
+    fix = say_placement(shape, dtype) if space.has_cells else ""
     try:
         _check_tiling(shape, setting, what, node)
-        shape = _count_unevenly(layout, shape) if scope == "register" else shape
+        shape = _count_unevenly(layout, shape) if space.is_held else shape
         _check_size(layout, shape, setting, what, node, fix)
-        if scope == "tmem":
+        if space.has_cells:
             check_cells(layout, shape, dtype, setting.arch, what, node)
         else:
-            _check_axes(layout, setting, what, scope, node)
+            _check_axes(layout, setting, what, space, node)
         _check_reach(layout, setting, what, node)
         _check_dimensions(layout, shape, what, node, fix)
-        if scope == "tmem":
+        if space.has_cells:
             check_apart(layout, shape, dtype, what, node)
-        elif scope != "global":
-            _check_bytes(layout, what, scope, dtype, setting, node)
+        elif not space.is_array:
+            _check_bytes(layout, what, space, dtype, setting, node)
     except LayoutError as error:
         raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark, fix) from None
 
@@ -216,19 +217,19 @@ def _say_in_order(layout: layouts.Layout, shape: tuple[Index, ...]) -> str:
     return f"{with_tile(layout, replace(tile, shard=tuple(own)))} has them in order, or give it the shape {kept}"
 
 
-def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node) -> None:
+def _check_axes(layout: Any, setting: Setting, what: str, space: Space, node: Node) -> None:
     if isinstance(layout, layouts.PaddedSharedLayout):
-        _check_padded(layout, what, scope, node)
-    allowed = ["m", *instance_variables(1)] if scope == "register" else ["m"]
+        _check_padded(layout, what, space, node)
+    allowed = ["m", *instance_variables(1)] if space.is_held else ["m"]
     for axis in layout_axes(layout):
         if axis not in allowed:
             kind = (
-                f"a {scope} buffer has only the axis 'm'"
+                f"a {space.name} buffer has only the axis 'm'"
                 if len(allowed) == 1
                 else f"registers have {', '.join(allowed)}"
             )
             raise Flaw("TG203", f"the axis '{axis}' has no place in the layout of {what}", find_axis(node, axis), kind)
-    if scope == "register" and setting.threads:
+    if space.is_held and setting.threads:
         units = instance_variables(setting.threads)
         for axis in layout_axes(layout):
             reach = layouts.extent_of(layout, axis)
@@ -257,10 +258,9 @@ def last_thread(layout: Any) -> int:
     return int(np.max(sum(np.asarray(place.get(axis, 0)) * unit for axis, unit in units.items())))
 
 
-def _check_padded(layout: layouts.PaddedSharedLayout, what: str, scope: str, node: Node) -> None:
-    if scope != "shared":
-        place = "registers" if scope == "register" else f"{scope} memory"
-        message = f"a PaddedSharedLayout is one of shared memory, but {what} is in {place}"
+def _check_padded(layout: layouts.PaddedSharedLayout, what: str, space: Space, node: Node) -> None:
+    if not space.has_banks:
+        message = f"a PaddedSharedLayout is one of shared memory, but {what} is in {space.words}"
         raise Flaw("TG203", message, node.mark, "write padding as strides: S[(32,32):(33,1)]")
     if layout.blocks > 1:
         message = f"the layout of {what} divides it among {layout.blocks} CTAs, but a shared buffer is one CTA's"
@@ -294,11 +294,11 @@ def owner_scope(layout: Any) -> str:
     return max(scopes, key=OP_SCOPES.index, default="thread")
 
 
-def _check_bytes(layout: Any, what: str, scope: str, dtype: str, setting: Setting, node: Node) -> None:
+def _check_bytes(layout: Any, what: str, space: Space, dtype: str, setting: Setting, node: Node) -> None:
     size_bytes = int(bound(layouts.extent_of(layout, "m")) - 1) * DTYPES[dtype].bytes
-    limit = MAX_REGISTER_BYTES if scope == "register" else ARCHES[setting.arch].max_shared_bytes_per_cta
+    limit = MAX_REGISTER_BYTES if space.is_held else ARCHES[setting.arch].max_shared_bytes_per_cta
     if size_bytes > limit:
-        whose = "a thread" if scope == "register" else f"a CTA on {setting.arch}"
+        whose = "a thread" if space.is_held else f"a CTA on {setting.arch}"
         hint = "take a smaller shape, several times over"
         raise Flaw("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark, hint)
 

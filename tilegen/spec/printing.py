@@ -207,11 +207,7 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
         values = _print_values(buffer.values) if buffer.values else None
         own = {"partial": buffer.partial, "values": values, "over": over, "align": buffer.align_bytes}
         more = _without_defaults(own, BufferFields)
-        return (
-            {"scope": "workspace" if buffer.is_workspace else buffer.scope, "dtype": buffer.dtype, "shape": shape}
-            | layout
-            | more
-        )
+        return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
     other = known[buffer.parent or buffer.root]
     fields: dict[str, Any] = {"view": other.name}
     if buffer.axes:

@@ -16,7 +16,7 @@ def _say_shapes(reference: Region, region: Region) -> str:
     if sorted(map(str, reference.shape)) == sorted(map(str, region.shape)) and len(region.shape) == 2:
         name = reference.buffer.name
         return f"a transposed view of '{name}' would fit: {name}_t: {{view: {name}, axes: [1, 0]}}"
-    places = [r for r in (reference, region) if r.buffer.scope == "global"]
+    places = [r for r in (reference, region) if r.buffer.traits.is_array]
     if len(places) == 1:  # the other side is as large as its buffer was made
         (place,) = places
         wanted, given = drop_ones((region if place is reference else reference).shape), drop_ones(place.shape)

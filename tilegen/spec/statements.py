@@ -174,12 +174,12 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     for region in _each_region(regions, expression):
         with around.findings.collect():
             if threads and is_sure:
-                is_global = region.buffer.scope == "global"
+                is_global = region.buffer.traits.is_array
                 hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
             _check_owner(region, scope, key.text, around)
     is_inside = len(around.findings.found) == before
-    are_local = are_all_read and all(r.buffer.scope != "global" for r in _each_region(regions, expression))
+    are_local = are_all_read and not any(r.buffer.traits.is_array for r in _each_region(regions, expression))
     if clips and regions and are_local and edge is not None and fields is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         around.findings.report("TG212", message, edge.mark, "remove it")
@@ -278,7 +278,7 @@ def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Regio
     buffers = around.buffers
     region = parse_region(passage, buffers.found, frozenset(buffers.broken), names)
     buffer = region.buffer
-    if buffer.scope != "register" or buffer.is_auto or buffer.root in buffers.scopes:
+    if not buffer.traits.is_held or buffer.is_auto or buffer.root in buffers.scopes:
         return region
     buffers.scopes[buffer.root] = around.scope, region.mark
     if not buffers.found[buffer.root].layout_text.lstrip().startswith(tiled_mma.__name__):
@@ -290,7 +290,7 @@ def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Regio
 
 def _check_owner(region: Region, scope: str, op: str, around: Surroundings) -> None:
     """A register tensor exists once per instance of one scope, and the ops on it have that scope; raises TG211."""
-    if region.buffer.scope != "register":
+    if not region.buffer.traits.is_held:
         return
     buffers = around.buffers
     if around.role:

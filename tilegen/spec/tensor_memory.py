@@ -23,8 +23,6 @@ from tilegen.spec.later import refuse_later
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.regions import show_shape
 
-SCOPE = "tmem"
-
 
 # ---------------------------------------------------------------- one buffer
 def check_tensor_buffer(node: Mapping, dtype: str, arch: str, what: str) -> None:
@@ -133,7 +131,7 @@ def allocate(buffers: Iterable[Buffer], arch: str) -> dict[str, tuple[int, int]]
     show that the buffers do not fit.
     """
     has = _memory_of(arch)
-    sizes = {b.name: has.allocate(cells_of(b).reach) for b in buffers if b.scope == SCOPE}
+    sizes = {b.name: has.allocate(cells_of(b).reach) for b in buffers if b.traits.has_cells}
     found, first = {}, 0
     for name in sorted(sizes, key=lambda name: -sizes[name]):  # of equal ones the first in the spec
         found[name] = (first, sizes[name])
@@ -150,7 +148,7 @@ def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
     """The allocations of all buffers have room together; raises TG210 at the first one that has none."""
     there: list[Buffer] = []
     for buffer in buffers:
-        if buffer.scope != SCOPE:
+        if not buffer.traits.has_cells:
             continue
         there.append(buffer)
         has, sizes = _memory_of(arch), allocate(there, arch)
@@ -168,14 +166,14 @@ def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
 # ---------------------------------------------------------------- what cannot be done with them yet
 def refuse_tensor_view(other: Buffer, node: Node) -> None:
     """Raises TG190 for a view of tensor memory."""
-    if other.scope == SCOPE:
+    if other.traits.has_cells:
         fix = "give the buffer the shape and the layout that you need"
         raise refuse_later(f"a view of '{other.name}', which is in tensor memory,", node, fix)
 
 
 def refuse_tensor_op(op: str, regions: Iterable[Region]) -> None:
     """Raises TG190 for an op that touches tensor memory, at the first region that does."""
-    touched = [r for r in regions if r.buffer.scope == SCOPE]
+    touched = [r for r in regions if r.buffer.traits.has_cells]
     if touched:
         names = " and ".join(dict.fromkeys(f"'{r.buffer.name}'" for r in touched))
         message = f"{op} with {names} in tensor memory is not yet supported"

@@ -7,6 +7,7 @@ from collections.abc import Sequence as Items
 
 from tilegen.errors import Diagnostic
 from tilegen.scopes import SCOPES
+from tilegen.spaces import TMEM
 from tilegen.spec.data import Call, Statement
 from tilegen.spec.nodes import Mapping, Node, Sequence, list_words
 from tilegen.spec.outline import walk_statements
@@ -47,8 +48,8 @@ def find_written_back(ops: Items[Statement]) -> tuple[Diagnostic, ...]:
                 message = f"'{name}' was only read so far, and gets here what was written into {other}"
                 hint = "write a result into an array of its own"
                 found.append(Diagnostic("TG125", message, region.mark or call.mark, hint, "warning"))
-        read |= {r.buffer.root for r in call.read if r.buffer.scope == "global"}
-        written |= {r.buffer.root for r in call.written if r.buffer.scope == "global"}
+        read |= {r.buffer.root for r in call.read if r.buffer.traits.is_callers}
+        written |= {r.buffer.root for r in call.written if r.buffer.traits.is_callers}
     return tuple(found)
 
 
@@ -62,7 +63,7 @@ def find_unnamed(
     for key, value in declared.entries:
         if not any(key.text in words for node, words in said if node is not value):
             message = f"nothing uses the {what} '{key.text}'"
-            in_tmem = isinstance(value, Mapping) and "scope" in value and "tmem" in list_words(value["scope"])
+            in_tmem = isinstance(value, Mapping) and "scope" in value and TMEM.name in list_words(value["scope"])
             hint = "no op uses tensor memory yet, and the CUDA allocates none" if in_tmem else "remove it"
             yield Diagnostic("TG123", message, key.mark, hint, "warning")
 

@@ -79,12 +79,12 @@ def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
             raise Flaw("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
         near = suggest(name, [*buffers.found, *sorted(buffers.broken)])
         raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
-    if buffer.scope != "global" or buffer.root != buffer.name:
-        has = "a view" if buffer.scope == "global" else f"in {buffer.memory}"
+    if not buffer.traits.is_array or buffer.root != buffer.name:
+        has = "a view" if buffer.traits.is_array else f"in {buffer.traits.words}"
         mark = passage.locate(0, len(passage.text))
-        arrays = [b.name for b in buffers.found.values() if b.scope == "global" and b.root == b.name]
+        arrays = [b.name for b in buffers.found.values() if b.traits.is_array and b.root == b.name]
         fix = f"whole global arrays: {', '.join(arrays)}" if arrays else "make it a buffer of scope global"
-        fix = _say_array(buffer) if buffer.scope == "global" else fix
+        fix = _say_array(buffer) if buffer.traits.is_array else fix
         raise Flaw("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark, fix)
     return buffer
 

@@ -87,7 +87,7 @@ def run_together(built: BuiltProgram, seed: int, against: Meaning | None = None)
     loose: dict[str, Held] = {}
     for kernel in _launched(built):
         case, ctas = _case_of(kernel), _all_ctas(kernel)
-        memories = [m for m in kernel.plan.memories if m.space == "global" and m.access != "out"]
+        memories = [m for m in kernel.plan.memories if m.traits.is_array and m.access != "out"]
         given = {m.name: _over(inputs.get(m.name) or _poison(m), got.get(m.name)) for m in memories}
         outcome = interpret(kernel.plan, ctas, given, case)
         exact = {m.name: inputs.get(m.name) or _poison(m) for m in memories}

@@ -39,7 +39,7 @@ def _first_remark(text: str) -> str:
 def _layout_of(buffer: Buffer) -> dict[str, Any] | None:
     """A buffer of a CTA or of its threads; None for one in global memory, and for what is too large to look at."""
     shape = [n for n in buffer.shape if isinstance(n, int)]
-    if buffer.scope == "global" or len(shape) != len(buffer.shape) or not shape or prod(shape) > MOST_ELEMENTS:
+    if buffer.traits.is_array or len(shape) != len(buffer.shape) or not shape or prod(shape) > MOST_ELEMENTS:
         return None
     try:
         preset = preset_of(buffer.name, buffer.name, buffer.layout, shape, buffer.dtype)

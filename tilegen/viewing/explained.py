@@ -9,6 +9,7 @@ from typing import Any
 from tilegen.decisions import COLUMNS, describe_answer, printable, wrap_line
 from tilegen.drawing import svg_page
 from tilegen.report import say_summary
+from tilegen.spaces import SECTORS, SPACES
 
 Data = Mapping[str, Any]
 WIDTH, PAD, LINE, BAR = 860, 16, 18, 160  # pixels: the picture, around it, a line of text, the longest bar
@@ -72,8 +73,8 @@ def _op(number: int, op: Data, most: Mapping[str, int], y: int) -> list[str]:
 
 def _floor(accesses: Sequence[Data], figure: str) -> int | None:
     """The least that the op's accesses could cost; None where one is not known."""
-    key = "sectors_floor" if figure == "sectors" else "floor"
-    floors = [a[key] for a in accesses if a["space"] == ("global" if figure == "sectors" else "shared")]
+    key = "sectors_floor" if figure == SECTORS else "floor"
+    floors = [a[key] for a in accesses if SPACES[a["space"]].figure == figure]
     return None if None in floors else sum(floors)
 
 

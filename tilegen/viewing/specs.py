@@ -59,7 +59,7 @@ def page_of(spec: Spec, plan: Plan, launch: Launch, cuda: str, processes: int = 
 # ---------------------------------------------------------------- memories
 def _memories(spec: Spec, plan: Plan) -> list[dict[str, Any]]:
     """Every buffer; in shared memory with the first byte and the bytes that it takes, in tensor memory the columns."""
-    shared = [m for m in plan.memories if m.space == "shared"]
+    shared = [m for m in plan.memories if m.traits.is_pooled]
     placed = {m.name: (m.offset_bytes, (bound(m.span) - 1) * m.elem_bytes) for m in shared}
     taken = describe_tensor_memory(spec).get("tensor_memory", {}).get("buffers", ())
     placed |= {b["buffer"]: (b["first_column"], b["allocated"]) for b in taken}
@@ -68,7 +68,7 @@ def _memories(spec: Spec, plan: Plan) -> list[dict[str, Any]]:
             "name": b.name, "scope": b.scope, "dtype": b.dtype, "shape": " x ".join(map(str, b.shape)),
             "layout": str(b.layout), "chosen": b.layout_text == "auto", "line": b.mark.line if b.mark else 0,
             "root": b.root, "over": list(b.over),
-            "at": list(placed.get(b.root, ())) if b.scope in ("shared", "tmem") else [],
+            "at": list(placed.get(b.root, ())) if b.traits.is_pooled or b.traits.has_cells else [],
         }
         for b in spec.buffers
     ]  # fmt: skip

@@ -51,7 +51,8 @@ class Fit:
 def refuse_matrices(register: Buffer, other: Buffer, context: Context, loads: bool) -> str | None:
     """What can be said against ldmatrix (``loads``) or stmatrix before the layouts are looked at."""
     row = _INSTRUCTIONS[loads, False]
-    if other.scope != "shared":
+    src, dst = (other, register) if loads else (register, other)
+    if not row.moves(src.traits, dst.traits):
         return f"{row.name} moves between shared memory and registers"
     if DTYPES[register.dtype].bytes != 2:
         return f"{row.name} moves elements of 2 bytes, {register.dtype} has {DTYPES[register.dtype].bytes}"

@@ -22,6 +22,7 @@ from tilegen.ops.partition_choice import TilePins, plan_tile
 from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot
+from tilegen.spaces import GLOBAL, SHARED, Space
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
 
@@ -113,11 +114,21 @@ def _queue_of(call: Call) -> str:
         return ""
     if call.barrier is not None and call.fields.variant != "cp_async":
         return TMA_LOAD.queue
-    return TMA_STORE.queue if _spaces(call) == ("shared", "global") else CP_ASYNC.queue
+    return TMA_STORE.queue if TMA_STORE.moves(*_spaces(call)) else CP_ASYNC.queue
 
 
-def _spaces(call: Call) -> tuple[str, str]:
-    return call.regions["src"].buffer.scope, call.regions["dst"].buffer.scope
+def _spaces(call: Call) -> tuple[Space, Space]:
+    return call.regions["src"].buffer.traits, call.regions["dst"].buffer.traits
+
+
+def _say_way(call: Call) -> str:
+    src, dst = _spaces(call)
+    return f"{src.name} -> {dst.name}"
+
+
+def _count_held(call: Call) -> int:
+    """Sides that are in registers."""
+    return sum(space.is_held for space in _spaces(call))
 
 
 def _reject_stream(call: Call) -> str | None:
@@ -125,14 +136,13 @@ def _reject_stream(call: Call) -> str | None:
 
 
 def _refuse_reg(call: Call, context: Context) -> str | None:
-    spaces = _spaces(call)
-    if spaces.count("register") != 1:
-        return f"exactly one side must be in registers, not {spaces[0]} -> {spaces[1]}"
+    if _count_held(call) != 1:
+        return f"exactly one side must be in registers, not {_say_way(call)}"
     return None
 
 
 def _plan_reg(call: Call, context: Context) -> Planned:
-    loads = call.regions["dst"].buffer.scope == "register"
+    loads = call.regions["dst"].buffer.traits.is_held
     register, other = ("dst", "src") if loads else ("src", "dst")
     memory = context.operand(call, other, call.fields.cache)
     width = read_width(call.fields.width)
@@ -140,9 +150,9 @@ def _plan_reg(call: Call, context: Context) -> Planned:
 
 
 def _refuse_matrices(call: Call, context: Context) -> str | None:
-    if _spaces(call).count("register") != 1:
+    if _count_held(call) != 1:
         return "exactly one side must be in registers"
-    loads = _spaces(call)[1] == "register"
+    loads = _spaces(call)[1].is_held
     src, dst = call.regions["src"].buffer, call.regions["dst"].buffer
     register, other = (dst, src) if loads else (src, dst)
     return refuse_matrices(register, other, context, loads)
@@ -150,16 +160,18 @@ def _refuse_matrices(call: Call, context: Context) -> str | None:
 
 def _plan_matrices(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
-    loads = dst.buffer.scope == "register"
+    loads = dst.buffer.traits.is_held
     register, shared = (dst, src) if loads else (src, dst)
     return plan_matrices(context, call, register, shared, loads, call.fields.matrices)
 
 
-def _refuse_tile(*accepted: tuple[str, str]) -> Refuse:
+def _refuse_tile(*ways: tuple[Space, Space]) -> Refuse:
+    accepted = [(src.state, dst.state) for src, dst in ways]
+
     def refuse(call: Call, context: Context) -> str | None:
-        spaces = _spaces(call)
-        if spaces not in accepted:
-            return f"it moves {' or '.join(f'{a} -> {b}' for a, b in accepted)}, not {spaces[0]} -> {spaces[1]}"
+        src, dst = _spaces(call)
+        if (src.state, dst.state) not in accepted:
+            return f"it moves {' or '.join(f'{a} -> {b}' for a, b in accepted)}, not {_say_way(call)}"
         return reject_carries(_operands(call, context))
 
     return refuse
@@ -176,7 +188,7 @@ def _pins_of(call: Call) -> TilePins:
 
 
 def _refuse_register_tile(call: Call, context: Context) -> str | None:
-    if "register" in _spaces(call):
+    if _count_held(call):
         return "it moves tiles between memories, through registers of its own"
     return refuse_turn(_operands(call, context))
 
@@ -189,7 +201,7 @@ def _plan_register_tile(call: Call, context: Context) -> Planned:
 
 
 def _refuse_shifted(call: Call, context: Context) -> str | None:
-    if "register" in _spaces(call):
+    if _count_held(call):
         return "it moves rows between memories, through registers of its own"
     return refuse_shifted(context, _operands(call, context), call.scope)
 
@@ -201,7 +213,8 @@ def _plan_shifted(call: Call, context: Context) -> Planned:
 
 
 def _refuse_row_vectors(call: Call, context: Context) -> str | None:
-    if set(_spaces(call)) != {"global", "shared"}:
+    src, dst = _spaces(call)
+    if not ((src.is_array and dst.is_pooled) or (src.is_pooled and dst.is_array)):
         return "it moves rows of a global array to or from shared memory"
     return refuse_row_vectors(
         context, _operands(call, context), call.scope, call.fields.variant == "row_vectors"
@@ -220,7 +233,7 @@ def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
 
 
 def _refuse_reg_reg(call: Call, context: Context) -> str | None:
-    if _spaces(call) != ("register", "register"):
+    if _count_held(call) != 2:
         return "both sides must be in registers"
     return None
 
@@ -230,7 +243,7 @@ def _plan_reg_reg(call: Call, context: Context) -> Planned:
 
 
 def _refuse_scalar(call: Call, context: Context) -> str | None:
-    if "register" in _spaces(call):
+    if _count_held(call):
         return "it walks memories, not registers"
     return None
 
@@ -242,11 +255,10 @@ def _plan_scalar(call: Call, context: Context) -> Planned:
 
 
 def _refuse_cp_async(call: Call, context: Context) -> str | None:
-    spaces = _spaces(call)
     if not is_asynchronous(call):
         return "the copy is not asynchronous ('async: true')"
-    if spaces != ("global", "shared"):
-        return f"cp.async moves global -> shared, not {spaces[0]} -> {spaces[1]}"
+    if not CP_ASYNC.moves(*_spaces(call)):
+        return f"cp.async moves global -> shared, not {_say_way(call)}"
     if call.barrier is not None and call.fields.variant != "cp_async":
         return "all its threads report to the mbarrier, so it is taken where it is written: 'variant: cp_async'"
     if call.peers or _rounds(call):
@@ -267,20 +279,20 @@ def _plan_cp_async(call: Call, context: Context) -> Planned:
 
 
 def _refuse_tma(call: Call, context: Context) -> str | None:
-    spaces = _spaces(call)
     if not is_asynchronous(call):
         return "the copy is not asynchronous ('async: true')"
-    if set(spaces) != {"global", "shared"}:
-        return f"it moves between global and shared memory, not {spaces[0]} -> {spaces[1]}"
+    loads, stores = (row.moves(*_spaces(call)) for row in (TMA_LOAD, TMA_STORE))
+    if not (loads or stores):
+        return f"it moves between global and shared memory, not {_say_way(call)}"
     if TMA_LOAD.feature not in context.arch.features:
         return f"{context.arch.name} has no TMA, which came with sm_90"
     if call.peers and TMA_MULTICAST.feature not in context.arch.features:
         return f"multicast is slow on archs like {context.arch.name}, which later GPUs run too: 'arch: sm_90a'"
-    if spaces[0] == "global" and call.barrier is None:
+    if loads and call.barrier is None:
         return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
-    if spaces[0] == "shared" and _rounds(call):
+    if stores and _rounds(call):
         return "TMA rounds what it loads, not what it stores"
-    if spaces[0] == "shared" and call.barrier is not None:
+    if stores and call.barrier is not None:
         return "a TMA store is waited for with 'wait: N', not at an mbarrier"
     return _reject_stream(call)
 
@@ -307,9 +319,9 @@ _TILED = ("width", "partition")  # what a spec can pin of a tile's copy
 _VARIANTS = (
     _synchronous("reg", 20, _refuse_reg, _plan_reg, "width"),
     _synchronous("ldstmatrix", 30, _refuse_matrices, _plan_matrices, "matrices"),
-    _synchronous("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile, *_TILED),
-    _synchronous("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile, *_TILED),
-    _synchronous("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile, *_TILED),
+    _synchronous("gmem_smem", 20, _refuse_tile((GLOBAL, SHARED), (SHARED, GLOBAL)), _plan_tile, *_TILED),
+    _synchronous("smem_smem", 20, _refuse_tile((SHARED, SHARED)), _plan_tile, *_TILED),
+    _synchronous("gmem_gmem", 20, _refuse_tile((GLOBAL, GLOBAL)), _plan_tile, *_TILED),
     _synchronous("register_tile", 10, _refuse_register_tile, _plan_register_tile, "tile", "lanes"),
     _synchronous("shifted", 10, _refuse_shifted, _plan_shifted, "width"),
     _synchronous("row_vectors", 10, _refuse_row_vectors, _plan_row_vectors, "width"),

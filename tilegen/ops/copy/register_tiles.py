@@ -257,7 +257,7 @@ def count_lines(tile: TurnedTile, shape: Shape, order: TileOrder) -> int:
     lanes = min(_LANES, tile.count // shape.elems)
     lines = 0
     for side, operand in enumerate(tile.operands):
-        if operand.memory.space == "global":
+        if operand.memory.traits.has_sectors:
             own, other, inside, accesses, width = (
                 (tile.row, tile.column, shape.rows, shape.stores, shape.store)
                 if side

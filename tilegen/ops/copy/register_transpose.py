@@ -35,8 +35,9 @@ from tilegen.ops.operand import Context, Heard, Operand, Refused, ref_at
 from tilegen.ops.partition import is_flat
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
-from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flat_memory, flatten, when
+from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flatten, register_memory, when
 from tilegen.scopes import threads_of
+from tilegen.spaces import SPACES
 from tilegen.spec.pinning import spell
 
 
@@ -73,9 +74,9 @@ def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str])
     dtype, size = tile.operands[0].buffer.dtype, tile.operands[0].elem_bytes
     columns = block_elems(size, shape.rows, shape.columns) if turns_by_columns(shape, size) else shape.columns
     return (
-        flat_memory(names["regs"], dtype, sets * shape.elems, "register"),
-        flat_memory(names["pairs"], dtype, 4 * word_elems(size), "register"),
-        flat_memory(names["pack"], dtype, shape.rows * columns, "register"),
+        register_memory(names["regs"], dtype, sets * shape.elems),
+        register_memory(names["pairs"], dtype, 4 * word_elems(size)),
+        register_memory(names["pack"], dtype, shape.rows * columns),
     )
 
 
@@ -252,7 +253,7 @@ def _is_floor(tile: TurnedTile, found: _Found) -> bool:
     whole = {k for k, n in row_elems.items() if n == whole_elems[k] and n * size >= SECTOR_BYTES}
     return all(
         c.wavefronts <= c.bytes_floor
-        if c.space == "shared"
+        if SPACES[c.space].has_banks
         else c.sectors <= c.instructions * c.width_bytes or c.kind in whole
         for c in found.counted
     )

@@ -40,7 +40,7 @@ from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, parts_of
 from tilegen.ops.partition import OrderedTile, has_known_rows, is_flat
 from tilegen.ops.pins import NotHad, say_known, write_width
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, stage_loop
-from tilegen.plan import Block, Let, Memory, Move, Ref, Repeat, Step, flat_memory, let, when
+from tilegen.plan import Block, Let, Memory, Move, Ref, Repeat, Step, let, register_memory, when
 from tilegen.scopes import threads_of
 
 _VECTOR_BYTES = (16, 8, 4)
@@ -118,7 +118,7 @@ def refuse_row_vectors(
     Unless it is pinned, the rows of all CTAs, and of all trips of loops around, have to begin alike: each way in which
     they begin would be carried out in the proofs.
     """
-    side = 0 if operands[0].memory.space == "global" else 1
+    side = 0 if operands[0].memory.traits.is_array else 1
     if operands[side].early:
         return "a region that may begin before its array has no row that begins where the region does"
     if side == 0 and may_pass_end(operands[0]):
@@ -170,11 +170,11 @@ def plan_row_vectors(
 
     Raises Refused where a row has room for none, NotHad for another width than theirs.
     """
-    side = 0 if operands[0].memory.space == "global" else 1
+    side = 0 if operands[0].memory.traits.is_array else 1
     rows = _rows_of(context, operands, side, scope)
     assert rows is not None  # else it was refused
     size, array = operands[side].elem_bytes, operands[side]
-    most = min(16, array.memory.align_bytes) // size
+    most = array.memory.widest_bytes // size
     widths = [n // size for n in _VECTOR_BYTES if 1 < n // size <= most and array.chunk_elems % (n // size) == 0]
     row = _any_row(context, rows)
     ways = [RaggedRows(rows, side, n, row) for n in widths if rows.length >= _LEAST_VECTORS * n]
@@ -217,8 +217,8 @@ def row_block(context: Context, ragged: RaggedRows, name: str, scope: str) -> Bl
     loop = _loop_of(ragged, ragged.vectors)
     loop = stage_loop(loop, tile.operands, 2 * ragged.elems, False)
     dtype = tile.operands[0].buffer.dtype
-    one = flat_memory(names["one"], dtype, 1, "register")
-    regs = flat_memory(names["regs"], dtype, loop.sets * ragged.elems, "register")
+    one = register_memory(names["one"], dtype, 1)
+    regs = register_memory(names["regs"], dtype, loop.sets * ragged.elems)
     vectors, first, last = (_Part(ragged, formals, names, part) for part in _PARTS)
     body = (*vectors.move_vectors(loop, regs, one), *first.move_first(one), *last.move_last(one))
     return formals.block(name, body, context.op, (regs, one))

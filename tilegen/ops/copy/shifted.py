@@ -41,9 +41,9 @@ from tilegen.plan import (
     Shuffle,
     Step,
     effects,
-    flat_memory,
     flatten,
     let,
+    register_memory,
     when,
 )
 from tilegen.scopes import threads_of
@@ -122,7 +122,7 @@ def shifted_block(context: Context, shift: Shift, name: str, scope: str) -> Bloc
     names = {n: context.fresh(n) for n in words}
     flat = [is_flat(o, tile.digits) for o in tile.operands]
     formals = Formals(tile.operands, flat, scope, {tile.step, tile.chunk, *names.values()})
-    one, end = (flat_memory(names[n], tile.operands[0].buffer.dtype, 1, "register") for n in ("one", "end"))
+    one, end = (register_memory(names[n], tile.operands[0].buffer.dtype, 1) for n in ("one", "end"))
     vectors, registers = _Vectors(context, shift, formals, names, one).build()
     before, after = _ends(context, shift, formals, end)
     body = (*before, *vectors, *after)
@@ -154,7 +154,7 @@ class _Vectors:
         more = mul(loop.place, shift.lacking) if loop.is_staged else 0
         dtype = tile.operands[0].buffer.dtype
         own, lacking, taken, out = (
-            flat_memory(self.names[n], dtype, elems, "register")
+            register_memory(self.names[n], dtype, elems)
             for n, elems in (
                 ("own", loop.sets * shift.elems), ("more", loop.sets * shift.lacking), ("taken", shift.lacking),
                 ("shifted", shift.elems),

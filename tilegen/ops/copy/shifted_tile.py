@@ -160,8 +160,7 @@ def residue(rows: Rows, side: int, elems: int) -> int | None:
     Also where its vectors would not be accesses: too long, or not kept together.
     """
     operand = rows.tile.operands[side]
-    most = min(16, operand.memory.align_bytes) if operand.memory.space == "global" else 16
-    if elems * operand.elem_bytes > most or operand.chunk_elems % elems:
+    if elems * operand.elem_bytes > operand.memory.widest_bytes or operand.chunk_elems % elems:
         return None
     row, number = _any("row", rows.count), _any("number", max(1, rows.length // elems))
     for behind in range(elems):
@@ -191,7 +190,7 @@ class _Reach:
         src = self.rows.tile.operands[0]
         own = [src.dims[d] for d, _, _ in self.rows.tile.digits[-1].places]
         is_plain = STRETCHED not in own and all(len(src.iters[d]) == 1 for d in own)
-        return src.memory.space == "global" and src.memory.access == "in" and is_plain
+        return src.memory.access == "in" and is_plain
 
     def begins(self, shift: Shift) -> bool:
         """Do the words of every row's first vector begin in the row, or else in the array?

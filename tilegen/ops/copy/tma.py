@@ -77,7 +77,7 @@ def reject_layout(call: Call, tile: Buffer) -> str | None:
     A descriptor says rows of a box one behind the other, in the order of the global array, and one of three swizzles.
     """
     regions = [call.regions[name] for name in ("src", "dst")]
-    array = next(r for r in regions if r.buffer.scope == "global")
+    array = next(r for r in regions if r.buffer.traits.is_array)
     own = next(r for r in regions if r.buffer.name == tile.name)
     if problem := _find_problem(array):
         return problem

@@ -10,6 +10,7 @@ from tilegen.layouts import row_major
 from tilegen.ops.gemm.problem import Problem, spell_epilogue
 from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, THREAD_AXES
+from tilegen.spaces import GLOBAL
 from tilegen.spec.computed import parse_formula
 from tilegen.spec.data import Buffer, Expression, Region, WholeCall
 from tilegen.spec.findings import Flaw, Passage
@@ -33,7 +34,7 @@ def read_epilogue(call: WholeCall, problem: Problem, scalars: Mapping[str, str])
     def operand(name: str) -> Region | None:
         if name not in types:
             return None
-        buffer = Buffer(name, "global", types[name], (1, 1), row_major((1, 1)), name)
+        buffer = Buffer(name, GLOBAL.name, types[name], (1, 1), row_major((1, 1)), name)
         return Region(buffer, (0, 0), (1, 1), (True, True), name)
 
     passage = Passage(problem.epilogue, lambda start, end: _locate(call, start, end))

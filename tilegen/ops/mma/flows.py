@@ -33,7 +33,7 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
 
     None where no atom fits the extents, or tiles are no whole number of atoms: the op says so when it is planned.
     """
-    if call.regions["b"].buffer.scope == "shared":
+    if call.regions["b"].buffer.traits.is_pooled:
         return _flow_of_warpgroup(call)
     return next(iter(_list_flows(call, threads)), ())
 
@@ -41,7 +41,7 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
 def list_other_flows(call: Call, threads: int) -> tuple[tuple[Flow, ...], ...]:
     """What owners may be instead, for other numbers of atoms along M and N: the fewest registers first."""
     is_fixed = call.fields.atoms != "auto" or _read_accumulator(call) is not None
-    if is_fixed or call.regions["b"].buffer.scope == "shared":
+    if is_fixed or call.regions["b"].buffer.traits.is_pooled:
         return ()
     return tuple(flows for flows in _list_flows(call, threads) if flows)[1:]
 

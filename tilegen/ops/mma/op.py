@@ -146,9 +146,9 @@ def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
 
 def _refuse(kind: str, call: Call, context: Context) -> str | None:
     for name, region in call.regions.items():
-        if region.buffer.scope != "register":
+        if not region.buffer.traits.is_held:
             later = ": only wgmma reads shared memory" if name != "c" else ""
-            return f"{name} must be in registers, not in {region.buffer.scope} memory{later}"
+            return f"{name} must be in registers, not in {region.buffer.traits.words}{later}"
     if call.fields.asynchronous:
         return "the product is there when the threads go on: only wgmma is asynchronous"
     if call.fields.atom != "auto" and find_atom(call.fields.atom).kind == WGMMA:

@@ -8,6 +8,7 @@ from tilegen.arithmetic import TFLOAT32
 from tilegen.layouts import ATOMS, MmaAtom, fragment_of, size
 from tilegen.plan import PRODUCTS, Instruction, OperandForm
 from tilegen.plan.instructions import FRAGMENT, MATRIX, READS, UPDATES
+from tilegen.spaces import REGISTER, SHARED
 
 _WORDS = {"float32": "float", "float64": "double", "int32": "int"}  # of registers that hold one element each
 
@@ -30,7 +31,7 @@ def _make_row(atom: MmaAtom) -> Instruction:
         elems = size(fragment_of(atom, name.upper()), "m")
         assert isinstance(elems, int)
         word = _WORDS.get(element_type(atom, name.upper()), "unsigned")
-        return OperandForm(name, use, FRAGMENT, ("register",), elems, word)
+        return OperandForm(name, use, FRAGMENT, (REGISTER.state,), elems, word)
 
     return Instruction(
         atom.name, (operand("c", UPDATES), operand("a", READS), operand("b", READS)), "registers",
@@ -46,13 +47,13 @@ def _of_wgmma(atom: MmaAtom, held: bool) -> Instruction:
     """The row of every N: a from registers (``held``) or, as b always, from shared memory. Its step says N."""
     name = atom.name.replace(f"n{atom.shape[1]}", "nN")
     word = _WORDS.get(atom.c, "unsigned")
-    c = OperandForm("c", UPDATES, FRAGMENT, ("register",), 0, word)
-    b = OperandForm("b", READS, MATRIX, ("shared",))
+    c = OperandForm("c", UPDATES, FRAGMENT, (REGISTER.state,), 0, word)
+    b = OperandForm("b", READS, MATRIX, (SHARED.state,))
     a = replace(b, field="a")
     if held:
         elems = size(fragment_of(atom, "A"), "m")
         assert isinstance(elems, int)
-        a = OperandForm("a", READS, FRAGMENT, ("register",), elems)
+        a = OperandForm("a", READS, FRAGMENT, (REGISTER.state,), elems)
     return Instruction(
         f"{name}.registers" if held else name, (c, a, b), "matrices", feature=atom.feature, warp=True, queue=PRODUCTS,
         proxy="async", prelude=name.replace(".", "_"),

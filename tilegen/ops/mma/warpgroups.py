@@ -35,13 +35,13 @@ Starts = Mapping[tuple[int, int], int]
 
 def refuse_warpgroup(call: Call, context: Context) -> str | None:
     """Why wgmma cannot carry out a call, before any layout is looked at."""
-    spaces = {name: region.buffer.scope for name, region in call.regions.items()}
-    if spaces["b"] != "shared":
+    buffers = {name: region.buffer for name, region in call.regions.items()}
+    if not buffers["b"].traits.is_pooled:
         return "b must be in shared memory"
-    if spaces["c"] != "register" or spaces["a"] not in ("register", "shared"):
-        wrong = "c" if spaces["c"] != "register" else "a"
-        where = "registers or shared memory" if wrong == "a" else "registers"
-        return f"{wrong} must be in {where}, not in {spaces[wrong]} memory"
+    if not buffers["c"].traits.is_held:
+        return f"c must be in registers, not in {buffers['c'].traits.words}"
+    if not (buffers["a"].traits.is_held or buffers["a"].traits.is_pooled):
+        return f"a must be in registers or shared memory, not in {buffers['a'].traits.words}"
     if "wgmma" not in context.arch.features:
         return f"{context.arch.name} has no wgmma, which is sm_90a's"
     if call.fields.order != "auto":
@@ -51,11 +51,11 @@ def refuse_warpgroup(call: Call, context: Context) -> str | None:
         return f"a warpgroup of {THREADS} threads multiplies together, and {SCOPES[call.scope].one} has {threads}"
     atoms = list_atoms(call, WGMMA)
     if not atoms:
-        a, b, c = (call.regions[name].buffer.dtype for name in ("a", "b", "c"))
+        a, b, c = (buffers[name].dtype for name in ("a", "b", "c"))
         hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
         return f"no atom of wgmma multiplies {a} by {b} into {c}{hint}"
-    if call.regions["a"].buffer.root == call.regions["c"].buffer.root:
-        return f"{call.regions['c'].buffer.name} cannot be multiplied and updated at once"
+    if buffers["a"].root == buffers["c"].root:
+        return f"{buffers['c'].name} cannot be multiplied and updated at once"
     return None
 
 
@@ -107,7 +107,7 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
     atom = choose_atom(call)
     operands = {name: context.operand(call, name) for name in _SIDES}
     c = _find_fragments(operands["c"], atom, "C")
-    a_shared = operands["a"].memory.space == "shared"
+    a_shared = operands["a"].memory.traits.is_pooled
     b_tile, b_base = _describe(operands["b"], atom.shape[1], True)
     a_tile, a_base = _describe(operands["a"], ROWS, False) if a_shared else (None, 0)
     a = _starts(a_tile) if a_tile else _find_fragments(operands["a"], atom, "A")
@@ -235,4 +235,4 @@ def _at(starts: Starts, row: int, step: Index) -> Index:
 
 def list_registers(call: Call) -> Sequence[str]:
     """The operands of a product by wgmma that are in registers."""
-    return [name for name in ("c", "a") if call.regions[name].buffer.scope == "register"]
+    return [name for name in ("c", "a") if call.regions[name].buffer.traits.is_held]

@@ -14,6 +14,7 @@ from tilegen.ops.copy.op import OP as COPY
 from tilegen.ops.copy.op import CopyFields
 from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
+from tilegen.spaces import SHARED
 from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
 from tilegen.spec.names import reserved_reason
 from tilegen.spec.placing import find_crossing, repeat_atom
@@ -101,7 +102,7 @@ def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozen
     name = name_buffer("tile", "", names)
     text = call.fields.layout
     layout = AUTO if text == "auto" else _read_layout(call, shape, chosen.turn)
-    tile = Buffer(name, "shared", call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
+    tile = Buffer(name, SHARED.name, call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
     if axes == tuple(range(len(axes))):
         return tile, tile
     turned = AUTO if isinstance(layout, Auto) else layouts.permute_dims(layout, shape, axes)

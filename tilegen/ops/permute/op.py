@@ -146,7 +146,7 @@ def _reference(call: WholeCall, offsets: NDArray[Any], here: WholeHere) -> dict[
 
 def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
     """The choices that fields of the op say, and the layout of the tile that it goes through."""
-    tile = next((b for b in spec.buffers if b.scope == "shared" and b.root == b.name), None)
+    tile = next((b for b in spec.buffers if b.traits.is_pooled and b.root == b.name), None)
     return fields_picked(call, spec) | ({"layout": tile.layout_text or "row"} if tile else {})
 
 

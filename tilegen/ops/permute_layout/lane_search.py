@@ -22,6 +22,7 @@ from tilegen import access
 from tilegen.decisions import Cost, compare_costs
 from tilegen.index import Index, mul, xor
 from tilegen.ops.pins import NotHad
+from tilegen.spaces import Space
 
 LANE_BITS = 5
 _NODES = 400  # partial bases extended before the search gives up
@@ -48,7 +49,7 @@ class Side:
 
     addresses: Ints
     width_bytes: int
-    space: str  # shared | global
+    space: Space
     kind: str  # ld | st
     repeats: int = 1
 
@@ -161,7 +162,7 @@ def _single_bits(orders: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 # ---------------------------------------------------------------- construction over F2
 def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[tuple[int, ...] | None, str]:
     """Five lane vectors such that no phase of any shared side has a conflict, or None; and what was left out."""
-    shared = [s for s in sides if s.space == "shared"]
+    shared = [s for s in sides if s.space.has_banks]
     phases = tuple(s.lanes_per_phase.bit_length() - 1 for s in shared)
     return _find_columns(tuple(order), phases, tuple(_clashes(s).tobytes() for s in shared))
 
@@ -225,7 +226,7 @@ def _measured(sides: Sequence[Side], bits: int, lanes: tuple[int, ...], proof: s
     cost, floor = np.zeros(2, np.int64), np.zeros(2, np.int64)
     for s in sides:
         at = s.addresses[numbers]
-        if s.space == "global":
+        if s.space.has_sectors:
             found = np.sum(access.sectors(s.width_bytes, at)), 0
             least = len(np.unique(s.addresses // 32)), 0
         else:

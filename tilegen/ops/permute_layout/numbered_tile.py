@@ -16,7 +16,7 @@ from tilegen.ops.edges import is_aligned
 from tilegen.ops.formals import Formals
 from tilegen.ops.operand import Context, Operand, parts_of, ref_at
 from tilegen.ops.permute_layout.lane_search import Side
-from tilegen.plan import Block, Move, Repeat, Step, Sync, flat_memory
+from tilegen.plan import Block, Move, Repeat, Step, Sync, register_memory
 from tilegen.spec.data import Call
 
 LANES = 32
@@ -136,7 +136,7 @@ def numbered(tile: NumberedTile, addresses: Ints, bits: Sequence[int]) -> Ints:
 def plain_sides(tile: NumberedTile, context: Context) -> list[Side]:
     """Both phases, one word an access, words in row-major order."""
     return [
-        Side(byte_addresses(tile, o, context), o.elem_bytes * tile.word, o.memory.space, kind)
+        Side(byte_addresses(tile, o, context), o.elem_bytes * tile.word, o.memory.traits, kind)
         for o, kind in ((tile.src, "ld"), (tile.dst, "st"))
     ]
 
@@ -189,8 +189,8 @@ def permute_block(call: Call, context: Context, tile: NumberedTile, bundle: Bund
     step, row = context.fresh("r"), context.fresh("d")
     formals = Formals((tile.src, tile.dst), (True, True), call.scope, {step, row})
     dtype = tile.src.buffer.dtype
-    regs = flat_memory(context.fresh("regs"), dtype, bundle.steps * rows * columns * word, "register")
-    pack = flat_memory(context.fresh("pack"), dtype, rows * word, "register")
+    regs = register_memory(context.fresh("regs"), dtype, bundle.steps * rows * columns * word)
+    pack = register_memory(context.fresh("pack"), dtype, rows * word)
     r: Index = Var(step, bundle.steps) if bundle.steps > 1 else 0
     d: Index = Var(row, rows) if rows > 1 else 0
     first = mul(r, rows * columns * word)

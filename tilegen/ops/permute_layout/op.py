@@ -74,7 +74,7 @@ def _refuse(call: Call, context: Context) -> str | None:
     src, dst = (call.regions[f] for f in ("src", "dst"))
     if call.scope != "warp":
         return f"scope is '{call.scope}', it must be 'warp'"
-    if "register" in (src.buffer.scope, dst.buffer.scope):
+    if src.buffer.traits.is_held or dst.buffer.traits.is_held:
         return "both sides must be in shared or global memory"
     count = prod(src.lengths)
     if count % LANES:

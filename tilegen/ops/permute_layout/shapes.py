@@ -105,7 +105,7 @@ def search(shape: AccessShape, context: Context, pinned: Sequence[int] | None = 
     others = len(shape.rows), len(shape.columns)  # bits of the other side's vectors
     for operand, kind, width, other in zip((tile.src, tile.dst), ("ld", "st"), shape.widths, others, strict=True):
         addresses = numbered(tile, byte_addresses(tile, operand, context), rest)
-        sides.append(Side(addresses, operand.elem_bytes * width, operand.memory.space, kind, tile.odd << other))
+        sides.append(Side(addresses, operand.elem_bytes * width, operand.memory.traits, kind, tile.odd << other))
     orders = [tuple(range(len(rest)))]
     for side in sides:
         by_address = np.argsort(side.addresses[1 << np.arange(len(rest))], kind="stable")
@@ -125,7 +125,7 @@ def _least_cost(shape: AccessShape) -> tuple[int, int, int]:
     for operand, width in zip((shape.tile.src, shape.tile.dst), shape.widths, strict=True):
         accesses = elems // LANES // width
         instructions += accesses
-        if operand.memory.space == "global":
+        if operand.memory.traits.has_sectors:
             sectors += -(-elems * operand.elem_bytes // 32)
         else:
             waves += accesses * max(1, width * operand.elem_bytes // 4)

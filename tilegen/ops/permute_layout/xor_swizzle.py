@@ -73,7 +73,7 @@ def _measure(sides: Sequence[Side], count: int, k: int, shift: int, mask: int) -
     sectors = wavefronts = 0
     for s in sides:
         at = s.addresses[number]
-        if s.space == "global":
+        if s.space.has_sectors:
             sectors += int(np.sum(access.sectors(s.width_bytes, at)))
         else:
             wavefronts += int(np.sum(access.wavefronts(s.kind, s.width_bytes, at)))
@@ -83,6 +83,6 @@ def _measure(sides: Sequence[Side], count: int, k: int, shift: int, mask: int) -
 def _floor(sides: Sequence[Side], count: int) -> tuple[int, int]:
     """Sectors that hold the tile, and the phases of its accesses."""
     number = np.arange(count).reshape(-1, _LANES)
-    sectors = sum(len(np.unique(s.addresses // 32)) for s in sides if s.space == "global")
-    phases = (access.phases(s.kind, s.width_bytes, s.addresses[number]) for s in sides if s.space == "shared")
+    sectors = sum(len(np.unique(s.addresses // 32)) for s in sides if s.space.has_sectors)
+    phases = (access.phases(s.kind, s.width_bytes, s.addresses[number]) for s in sides if s.space.has_banks)
     return sectors, sum(int(np.sum(p)) for p in phases)
