@@ -51,6 +51,11 @@ class Space:
         return self.owner == "grid"
 
     @cached_property
+    def is_brought(self) -> bool:
+        """Does the launcher bring a memory, as a workspace is, with nobody's contents before and nobody's afterwards?"""
+        return self.is_array and not self.is_callers
+
+    @cached_property
     def has_sectors(self) -> bool:
         """Do accesses go through the L2 cache, sector by sector?"""
         return self.figure == SECTORS

@@ -14,7 +14,7 @@ from tilegen import pipeline
 from tilegen.arch import ARCHES
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.planner import plan_program
-from tilegen.report import explain_program_text, program_lines
+from tilegen.report.programs import explain_program_text, program_lines
 from tilegen.spec.printing import print_spec
 from tilegen.verifying.programs import run_together
 

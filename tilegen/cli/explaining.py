@@ -19,9 +19,7 @@ from tilegen.planner import plan_spec
 from tilegen.report import (
     access_text,
     explain_access,
-    explain_program_text,
     explain_text,
-    program_lines,
     resolved_text,
     summary_lines,
 )
@@ -115,6 +113,8 @@ def _add_compiled(explained: dict[str, Any], compiled: Mapping[str, Any]) -> dic
 def _explain_text(explained: Mapping[str, Any], page: PageWishes) -> str:
     arch = ARCHES[explained["arch"]]
     if "passes" in explained:
+        from tilegen.report.programs import explain_program_text
+
         return explain_program_text(explained, arch, page.shows_all)
     return _tried_number("--op", lambda: explain_text(explained, arch, page.shows_all, page.only))
 
@@ -131,7 +131,9 @@ def summary_command(wishes: ExplainWishes) -> int:
     """The ten lines of a spec, or of each pass. Raises what loading raises."""
     with watch_one(wishes.path):
         explained = explain(_load(wishes), processes=wishes.jobs)
-    lines = program_lines if "passes" in explained else summary_lines
+    lines = summary_lines
+    if "passes" in explained:
+        from tilegen.report.programs import program_lines as lines
     print_data("\n".join(lines(explained, wishes.path)))
     return 0
 

@@ -23,7 +23,6 @@ from tilegen.proofs.meaning import few_counts, parameter_cases
 from tilegen.proofs.observed import Observed, parts_with
 from tilegen.proofs.owned_boxes import Owned, read_boxes, written_boxes
 from tilegen.proofs.partition import check_partition, check_reads
-from tilegen.spaces import WORKSPACE
 from tilegen.spec.data import Spec
 
 _FEW_RESIDUES = 8  # of a parameter of more values than these, where no rule is known
@@ -81,7 +80,7 @@ def may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
     """Elements of an array that is also read keep what they are; of an output, only where the spec says so."""
     is_output = any(m.name == name and m.access == "out" for m in plan.memories)
     buffer = spec.buffer(name)
-    return buffer.traits is WORKSPACE or (spec.whole is None and (buffer.partial or not is_output))
+    return buffer.traits.is_brought or (spec.whole is None and (buffer.partial or not is_output))
 
 
 def launch_cases(spec: Spec, default: Case) -> list[dict[str, int]]:

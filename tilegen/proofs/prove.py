@@ -39,7 +39,6 @@ from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.side_by_side import run_tasks
-from tilegen.spaces import WORKSPACE
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
@@ -85,12 +84,12 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     unwritten = {
         f.memory: f"may leave elements unwritten: {f.message}"
         for f in owners.unlooked
-        if spec.buffer(f.memory).traits is WORKSPACE
+        if spec.buffer(f.memory).traits.is_brought
     }
     warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]
     notes += owners.notes
     for case, f in owners.found:
-        if f.code == NO_OWNER and spec.buffer(f.memory).traits is WORKSPACE:
+        if f.code == NO_OWNER and spec.buffer(f.memory).traits.is_brought:
             unwritten.setdefault(f.memory, _say_unwritten(spec, plan, f, case))
         elif f.code == NO_OWNER and not may_be_partial(spec, plan, f.memory):
             errors.append(_unowned(spec, plan, f, case))

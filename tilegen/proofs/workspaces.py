@@ -12,7 +12,6 @@ from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import to_c
 from tilegen.plan import Plan, arrays
 from tilegen.proofs.prove import Proof
-from tilegen.spaces import WORKSPACE
 from tilegen.spec.data import Call
 from tilegen.spec.outline import outline
 from tilegen.spec.program import Pass, Program
@@ -23,7 +22,7 @@ def check_workspaces(program: Program, proved: Sequence[tuple[Plan, Proof]]) -> 
     errors = list[Diagnostic]()
     for at, (one, (plan, _)) in enumerate(zip(program.passes, proved, strict=True)):
         for memory in arrays(plan):
-            if one.spec.buffer(memory.name).traits is WORKSPACE and memory.access != "out":
+            if one.spec.buffer(memory.name).traits.is_brought and memory.access != "out":
                 before = list(zip(program.passes[:at], proved[:at], strict=True))
                 errors += _find_unwritten(one, memory.name, before)
     if errors:

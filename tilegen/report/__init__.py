@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from tilegen.report.banks import access_text, explain_access
 from tilegen.report.data import choice_data, cost_data, explain_plan
-from tilegen.report.programs import explain_program_text, program_lines
 from tilegen.report.resolved import pin_choices, resolved_text
 from tilegen.report.short import summary_lines
 from tilegen.report.summary import say_summary
@@ -15,6 +14,6 @@ from tilegen.report.text import explain_text, say_role
 
 __all__ = [
     "access_text", "choice_data", "cost_data", "describe_tensor_memory", "explain_access", "explain_plan",
-    "explain_program_text", "explain_text", "pin_choices", "program_lines", "resolved_text", "say_role",
+    "explain_text", "pin_choices", "resolved_text", "say_role",
     "say_summary", "summary_lines",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.near_words import suggest
-from tilegen.spaces import SPACES, WORKSPACE, Space
+from tilegen.spaces import SPACES, Space
 from tilegen.spec.absent import refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
@@ -100,7 +100,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields is None or not isinstance(node, Mapping):
         return None
     space = SPACES[fields.scope]
-    if space is WORKSPACE and not state.is_pass:
+    if space.is_brought and not state.is_pass:
         message = f"{what} is a workspace, which one kernel writes for another to read, but the spec is one kernel"
         raise Flaw("TG106", message, node["scope"].mark, "write 'passes', or 'scope: global'")
     if space.has_cells:
@@ -181,7 +181,7 @@ def _read_shape(node: Node, state: Buffers, what: str, space: Space, findings: F
     shape: list[Index] = []
     for item in node.items:
         with findings.collect():
-            names = state.params.launched_names if space is WORKSPACE else state.params.names
+            names = state.params.launched_names if space.is_brought else state.params.names
             extent = read_number(item, names, f"an extent of {what}", is_size=True)
             if isinstance(extent, (Var, Formula)) and not space.is_array:
                 raise Flaw(

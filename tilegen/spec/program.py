@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index
 from tilegen.plan import Param
-from tilegen.spaces import WORKSPACE
 from tilegen.spec.data import Buffer, Constant, Spec
 
 
@@ -61,9 +60,9 @@ class Program:
     @property
     def arrays(self) -> tuple[Buffer, ...]:
         """The arrays that the caller gives, in the order of the text."""
-        return tuple(b for b in self.buffers if b.traits is not WORKSPACE)
+        return tuple(b for b in self.buffers if not b.traits.is_brought)
 
     @property
     def workspaces(self) -> tuple[Buffer, ...]:
         """Arrays that the launcher brings."""
-        return tuple(b for b in self.buffers if b.traits is WORKSPACE)
+        return tuple(b for b in self.buffers if b.traits.is_brought)

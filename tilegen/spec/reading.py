@@ -11,7 +11,6 @@ from tilegen.spec.form import Form
 from tilegen.spec.loader import Reading, read_spec
 from tilegen.spec.models import ProgramFields, SpecFields
 from tilegen.spec.nodes import Mapping
-from tilegen.spec.passes import read_program
 from tilegen.spec.program import Program
 from tilegen.spec.sources import OwnData, Source, compose_source, read_source
 
@@ -35,7 +34,11 @@ def load(
     findings = Findings()
     root = compose_source(source, given, findings)
     reading = Reading(given, forms, arch, overrides or {})
-    return read_program(root, reading, findings) if _has_passes(root) else read_spec(root, reading, findings)
+    if not _has_passes(root):
+        return read_spec(root, reading, findings)
+    from tilegen.spec.passes import read_program  # few specs need it
+
+    return read_program(root, reading, findings)
 
 
 def load_own(data: OwnData, forms: Dict[str, Form]) -> Spec:
