@@ -52,7 +52,7 @@ class Space:
 
     @cached_property
     def is_brought(self) -> bool:
-        """Does the launcher bring a memory, as a workspace is, with nobody's contents before and nobody's afterwards?"""
+        """Does the launcher bring a memory, which holds nothing of anybody before, and nothing afterwards?"""
         return self.is_array and not self.is_callers
 
     @cached_property

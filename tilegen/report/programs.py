@@ -38,7 +38,8 @@ def _head(explained: Data) -> Iterator[str]:
     yield from wrap_line(f"{explained['kernel']} for {explained['arch']}: {count}, {names}")
     for w in explained["workspaces"]:
         size = count_words(w["bytes"], "byte", "bytes")
-        yield from wrap_line(f"workspace {w['name']}: {w['dtype']}, {size} ({w['bytes_expression']})", 2)
+        grows = "" if w["bytes_expression"].isdecimal() else f" ({w['bytes_expression']})"
+        yield from wrap_line(f"workspace {w['name']}: {w['dtype']}, {size}{grows}", 2)
     if explained["workspaces"]:
         yield from wrap_line(
             f"a launch takes {count_words(explained['workspace_bytes'], 'byte', 'bytes')} of workspace", 2
