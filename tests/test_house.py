@@ -108,10 +108,11 @@ def test_the_doors_are_all_there():
     assert len(levels()) > 20
 
 
-def test_no_two_things_have_one_name():
-    """Public classes: a reader who has met one need not ask which of several it is."""
+@pytest.mark.parametrize("room", sorted(levels()))
+def test_no_two_things_have_one_name(room):
+    """Public classes: a reader of a room who has met one need not ask which of several it is."""
     places: dict[str, list[str]] = {}
-    for path in MODULES:
+    for path in (path for path in MODULES if room_of(path) == room):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())

@@ -234,7 +234,7 @@ class Loop(Nest):
 
 
 @dataclass(frozen=True)
-class Guarded(Nest):
+class WhenStatement(Nest):
     """when: a condition; do: body, run by the threads for which it holds."""
 
     when: Index
@@ -250,7 +250,7 @@ class RoleBlock(Nest):
 
 
 @dataclass(frozen=True)
-class Naming:
+class LetStatement:
     """let: names for values, each known to those after it, to the rest of the list, and inside of that."""
 
     entries: tuple[tuple[Var, Index], ...]
@@ -258,7 +258,7 @@ class Naming:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class SyncStatement:
     """sync: warp | warpgroup | role | cta | cluster | async (where nobody meets), or roles: those of ``roles``."""
 
     scope: str
@@ -295,7 +295,7 @@ class WholeCall:
 
 
 @dataclass(frozen=True)
-class Closing:
+class CommitStatement:
     """commit: what was started asynchronously since the last commit becomes one group of a queue ("": the only one)."""
 
     when: Index = True
@@ -304,7 +304,7 @@ class Closing:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitStatement:
     """wait: until at most ``pending`` groups of what runs by itself are in flight, or for a phase of ``barrier``.
 
     ``queue``: whose groups; "" for those of all queues that are used there.
@@ -318,14 +318,14 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Following:
+class FollowStatement:
     """wait: previous: until the kernels launched before have ended and all that they wrote is there."""
 
     mark: Mark | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
-class Arriving:
+class ArriveStatement:
     """arrive: one thread of each instance of ``scope`` arrives at an mbarrier.
 
     ``to``: at that of every CTA along an axis of the cluster; "": of its own.
@@ -339,8 +339,9 @@ class Arriving:
 
 
 Statement = Union[  # noqa: UP007
-    Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall
-]
+    Call, Loop, WhenStatement, RoleBlock, LetStatement, SyncStatement, CommitStatement, WaitStatement, FollowStatement,
+    ArriveStatement, WholeCall,
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -358,8 +359,7 @@ class Spec:
 
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
     for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
-    that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
-    (``choices``, ``notes``) do not count.
+    that say the same kernel, wherever they come from (``path``, ``text``, ``whole``) and why (``choices``, ``notes``).
     """
 
     kernel: str

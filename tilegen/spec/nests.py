@@ -12,7 +12,7 @@ from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import THREAD_AXES
-from tilegen.spec.data import Guarded, Loop, Naming, RoleBlock, Statement
+from tilegen.spec.data import LetStatement, Loop, RoleBlock, Statement, WhenStatement
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Flaw, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
@@ -98,7 +98,7 @@ def _make_variable(name: str, start: Index, stop: Index, step: Index) -> Var:
 
 
 # ---------------------------------------------------------------- names and conditions
-def read_naming(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[Naming | None, Surroundings]:
+def read_let(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[LetStatement | None, Surroundings]:
     """``let: {m: E}``, and the surroundings of what follows it."""
     fields = check_fields(node, LetFields, "this let", around.findings, node.key("let").mark)
     entries = node["let"]
@@ -116,7 +116,7 @@ def read_naming(node: Mapping, around: Surroundings, claimed: list[str]) -> tupl
         if len(around.findings.found) > before or not made or made[-1][0].name != key.text:
             around = replace(around, names=around.names.with_broken([key.text]))
     is_whole = fields is not None and len(made) == len(entries.entries)
-    return (Naming(tuple(made), node.key("let").mark) if is_whole else None), around
+    return (LetStatement(tuple(made), node.key("let").mark) if is_whole else None), around
 
 
 def foresee_lets(items: tuple[Node, ...], names: Names) -> Names:
@@ -198,7 +198,7 @@ def read_role_block(node: Mapping, around: Surroundings, read_body: ReadBody) ->
     return RoleBlock(terms.name, key.mark, body=body)
 
 
-def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Guarded | None:
+def read_when_statement(node: Mapping, around: Surroundings, read_body: ReadBody) -> WhenStatement | None:
     """``when: COND`` with ``do:``, whose threads must agree wherever they do something together."""
     model = check_fields(node, WhenFields, "this block", around.findings, node.key("when").mark)
     threads = around.threads or 1024
@@ -211,4 +211,4 @@ def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Gu
     inner = replace(around, cases=cases, conditions=(*around.conditions, *([(axes, mark)] if axes else [])))
     do = node.get("do")
     body = read_body(do, replace(inner, is_top=False, is_nested=True)) if isinstance(do, Sequence) else ()
-    return Guarded(condition, mark, body=body) if model else None
+    return WhenStatement(condition, mark, body=body) if model else None

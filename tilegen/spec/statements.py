@@ -17,10 +17,10 @@ from tilegen.spec.data import (
     Buffer,
     Call,
     Expression,
-    Meeting,
     Nest,
     Region,
     Statement,
+    SyncStatement,
     WholeCall,
 )
 from tilegen.spec.findings import Flaw, Passage, shorten
@@ -28,7 +28,7 @@ from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import MAX_RANK, SyncFields, check_fields, field_names, is_misspelt
 from tilegen.spec.names import Names, check_name, names_in_scope
-from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
+from tilegen.spec.nests import foresee_lets, read_let, read_loop, read_role_block, read_when_statement
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, find_node, list_words
 from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
@@ -39,7 +39,7 @@ from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
-from tilegen.spec.waits import read_arrive, read_commit, read_following, read_wait, read_when, span
+from tilegen.spec.waits import read_arrive, read_commit, read_follow, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
 STATEMENTS = ("sync", "for", "let", "when", "role", "commit", "wait", "arrive")  # beside ops
@@ -58,7 +58,7 @@ def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
     for item in node.items:
         with around.findings.collect():
             if isinstance(item, Mapping) and "let" in item and not any(k.text in around.forms for k, _ in item.entries):
-                naming, around = read_naming(item, around, claimed)
+                naming, around = read_let(item, around, claimed)
                 statements += [naming] if naming else []
                 continue
             statement = _read_statement(item, around)
@@ -84,12 +84,12 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if op is None and "role" in node:
         return read_role_block(node, around, read_statements)
     if op is None and "sync" in node:
-        return _read_meeting(node, around)
+        return _read_sync(node, around)
     if op is None and "arrive" in node:
         _refuse_outside("an arrival", node, around)
         return read_arrive(node, around)
     if op is None and "wait" in node and isinstance(node["wait"], Scalar) and node["wait"].text == "previous":
-        return read_following(node, around)
+        return read_follow(node, around)
     if op is None and ("commit" in node or "wait" in node):
         _refuse_outside("a commit or a wait", node, around)
         around.check_agree("warp", "a commit or a wait", node.entries[0][0].mark)
@@ -98,7 +98,7 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
             return read_commit(node, names, around.findings)
         return read_wait(node, names, around)
     if op is None and "when" in node and ("do" in node or len(node.entries) == 1):
-        return read_guarded(node, around, read_statements)
+        return read_when_statement(node, around, read_statements)
     key = op or node.entries[0][0]
     if op is None:
         known = [*around.forms, *STATEMENTS]
@@ -323,13 +323,13 @@ def _check_role(region: Region, around: Surroundings) -> None:
 
 
 # ---------------------------------------------------------------- syncs
-def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
+def _read_sync(node: Mapping, around: Surroundings) -> SyncStatement | None:
     fields = check_fields(node, SyncFields, "this sync", around.findings)
     scope = node["sync"]
     if isinstance(scope, Sequence) and fields:
         around.check_agree("role", "a sync", scope.mark)
         condition = read_when(node, names_in_scope(around.names, "role", around.threads or 1024), around.findings)
-        return Meeting("roles", condition, span(node.key("sync").mark, scope.mark), _read_roles(scope, around))
+        return SyncStatement("roles", condition, span(node.key("sync").mark, scope.mark), _read_roles(scope, around))
     if not isinstance(scope, Scalar) or scope.text not in (*OP_SCOPES[1:], "role", "cluster", "async"):
         return None
     _check_place(scope, around)
@@ -342,7 +342,7 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     inner = "warp" if scope.text == "async" else scope.text
     around.check_agree(inner, f"sync: {scope.text}", scope.mark)
     condition = read_when(node, names_in_scope(around.names, inner, around.threads or 1024), around.findings)
-    return Meeting(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
+    return SyncStatement(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
 
 
 def _read_roles(node: Sequence, around: Surroundings) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from tilegen.ops.copy.op import OP as COPY
 from tilegen.ops.copy.op import CopyFields
 from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
-from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
+from tilegen.spec.data import AUTO, Auto, Buffer, Call, Region, Spec, Statement, SyncStatement, WholeCall
 from tilegen.spec.names import reserved_reason
 from tilegen.spec.placing import find_crossing, repeat_atom
 from tilegen.spec.spelling import spell_index
@@ -46,7 +46,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
         buffers += (tile,) if turned is tile else (tile, turned)
         into, out = (_whole_of(b) for b in ((turned, tile) if chosen.turn == "load" else (tile, turned)))
         ops = (
-            _copy(call, regions[0], into, edge, cache), Meeting("cta", True, call.mark),
+            _copy(call, regions[0], into, edge, cache), SyncStatement("cta", True, call.mark),
             _copy(call, out, regions[1], edge, cache),
         )  # fmt: skip
     return replace(spec, threads=chosen.threads, grid=grid.axes, buffers=buffers, ops=ops)
