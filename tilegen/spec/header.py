@@ -1,4 +1,4 @@
-"""The head of a spec: arch, params, threads, grid and cluster."""
+"""How each key of the head of a spec is read that says arch, threads, grid, cluster and CTAs of an SM."""
 
 from __future__ import annotations
 
