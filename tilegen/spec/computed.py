@@ -25,7 +25,7 @@ def parse_formula(
     """All of ``passage`` as an expression that computes, behind names of values: ``t = x + y; t * t``.
 
     With names of ``results`` the text is nothing but values with names, among them each result:
-    ``t = x + y; sum = t; square = t * t``. Raises Flaw TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
+    ``t = x + y; sum = t; square = t * t``. Raises Flawed TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
 
     ``names``: beside the integers they have those that ``operand`` and ``params`` know. ``takes_parts``: a name may
     stand for a part of an array.

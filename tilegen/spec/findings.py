@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.errors import Diagnostic, Mark, SpecError
 
 
-class Flaw(Exception):
+class Flawed(Exception):
     """Something is wrong here. Without a diagnostic it was reported before, where its cause is."""
 
     def __init__(
@@ -31,10 +31,10 @@ class Findings:
 
     @contextmanager
     def collect(self) -> Iterator[None]:
-        """Note the Flaw that ends the block, and go on after it."""
+        """Note the Flawed that ends the block, and go on after it."""
         try:
             yield
-        except Flaw as fault:
+        except Flawed as fault:
             if fault.diagnostic:
                 self.found.append(fault.diagnostic)
 
@@ -70,9 +70,9 @@ class Passage:
     text: str
     locate: Callable[[int, int], Mark] = field(compare=False)
 
-    def fault(self, code: str, message: str, start: int = 0, end: int | None = None, hint: str = "") -> Flaw:
-        """A Flaw about the characters from ``start`` to ``end``."""
-        return Flaw(code, message, self.locate(start, len(self.text) if end is None else end), hint)
+    def fault(self, code: str, message: str, start: int = 0, end: int | None = None, hint: str = "") -> Flawed:
+        """A Flawed about the characters from ``start`` to ``end``."""
+        return Flawed(code, message, self.locate(start, len(self.text) if end is None else end), hint)
 
 
 def shorten(text: object, limit: int = 60) -> str:

@@ -14,7 +14,7 @@ from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.absent import suggest_arch
 from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.later import refuse_later
 from tilegen.spec.launch_models import ClusterFields, GridFields
 from tilegen.spec.models import report_null
@@ -55,7 +55,7 @@ def read_threads(node: Node | None, names: Names, findings: Findings) -> int:
             return threads
         message = f"'threads' must be from 1 to {MAX_THREADS}, not {threads}"
         hint = "more work is more CTAs, or more for each thread" if threads > MAX_THREADS else "for example 128"
-        raise Flaw("TG106", message, node.mark, hint)
+        raise Flawed("TG106", message, node.mark, hint)
     return 0
 
 
@@ -72,7 +72,7 @@ def read_ctas_per_sm(
             return count, node.mark
         hint = "" if most == gpu.max_ctas_per_sm else f"it holds {gpu.max_warps_per_sm * gpu.warp_lanes} threads"
         message = f"'ctas_per_sm' must be from 1 to {most} on {arch} with {threads} threads, not {count}"
-        raise Flaw("TG106", message, node.mark, hint)
+        raise Flawed("TG106", message, node.mark, hint)
     return 0, None
 
 
@@ -83,7 +83,7 @@ def read_overlap(node: Node | None, findings: Findings) -> Mark | None:
     if not isinstance(node, Scalar) or node.value != "previous":
         with findings.collect():
             said = describe_node(node)
-            raise Flaw("TG103", f"'overlap' must be previous, not {said}", node.mark, "write 'overlap: previous'")
+            raise Flawed("TG103", f"'overlap' must be previous, not {said}", node.mark, "write 'overlap: previous'")
     return node.mark
 
 
@@ -119,7 +119,7 @@ def _resident_in(cluster: Node | None, params: Params) -> Var:
     """The CTAs that a GPU holds at once, whole clusters of them."""
     size = 1
     for _, value in cluster.entries if isinstance(cluster, Mapping) else ():
-        with suppress(Flaw):  # it is reported where the cluster is read
+        with suppress(Flawed):  # it is reported where the cluster is read
             size *= read_constant(value, params.names, "cluster")
     size = max(1, size)
     return Var(RESIDENT_CTAS, MOST_RESIDENT + 1, size, size)
@@ -145,9 +145,9 @@ def _check_extent(extent: Index, axis: str, node: Node, params: Params, limit: i
         where = f" with {used}" if used else ""
         if count < 1:
             hint = _say_nothing(node, axis, params)
-            raise Flaw("TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, hint)
+            raise Flawed("TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, hint)
         if count > limit and values is not params.lowest:
-            raise Flaw("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
+            raise Flawed("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
 
 
 def _say_nothing(node: Node, axis: str, params: Params) -> str:
@@ -176,7 +176,7 @@ def read_cluster(
             size = read_constant(value, params.names, f"cluster.{axis}")
             sizes[d] = size if 1 <= size <= 8 else 2  # what follows reads on as if it were a cluster
             if sizes[d] != size:
-                raise Flaw("TG106", f"cluster.{axis} must be from 1 to 8, not {size}", value.mark)
+                raise Flawed("TG106", f"cluster.{axis} must be from 1 to 8, not {size}", value.mark)
             _check_whole_clusters(grid[d], size, axis, value.mark)
     if max(sizes) <= 8 < prod(sizes):
         findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
@@ -190,13 +190,13 @@ def _check_whole_clusters(count: Index, size: int, axis: str, mark: Mark) -> Non
     if isinstance(count, int):
         if count % size:
             near = next(k for k in range(size - 1, 0, -1) if count % k == 0)
-            raise Flaw("TG106", f"cluster.{axis} = {size} does not divide the grid's {count}", mark, f"{near} does")
+            raise Flawed("TG106", f"cluster.{axis} = {size} does not divide the grid's {count}", mark, f"{near} does")
     elif mod(count, size) != 0:
         message = f"the grid's '{axis[1:]}' may be no multiple of cluster.{axis} = {size}"
         hint = f"ceil(.. / {size}) * {size}, or params of which it is made with 'multiple_of: {size}'"
         if isinstance(count, Var) and count.name in COUNT_AXES:
             hint = f"'{RESIDENT_CTAS}' is one, and so is min({RESIDENT_CTAS}, 128)"
-        raise Flaw("TG106", message, mark, hint)
+        raise Flawed("TG106", message, mark, hint)
 
 
 def _is_section(node: Node, name: str, findings: Findings) -> bool:

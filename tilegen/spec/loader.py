@@ -14,7 +14,7 @@ from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec, Statement
 from tilegen.spec.dependent import check_overlap
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.head import Head, read_head, stop_if_unread
 from tilegen.spec.later import LATER_KEYS
@@ -173,10 +173,10 @@ def _check_no_overlap(name: str, buffers: Buffers, scope: str) -> None:
     try:
         overlaps = _overlaps(buffer.layout, buffers.params)
     except LayoutError as error:
-        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of '{name}'", node.mark) from None
+        raise Flawed("TG201", f"{shorten(error, 200)}, in the layout of '{name}'", node.mark) from None
     if overlaps:
         message = f"the layout of '{name}' puts two elements in one place, but '{name}' is written"
-        raise Flaw("TG204", message, node.mark, "strides must step over what lies inside")
+        raise Flawed("TG204", message, node.mark, "strides must step over what lies inside")
 
 
 def _overlaps(layout: layouts.Layout, params: Params) -> bool:

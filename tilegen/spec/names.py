@@ -11,7 +11,7 @@ from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound, variables
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 
 MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -118,7 +118,7 @@ class Register:
         mark = passage.locate(0, len(name))
         if name in self.owners:
             other, place = self.owners[name]
-            raise Flaw("TG108", f"'{name}' already names a {other}", mark, f"first on {place.spot}")
+            raise Flawed("TG108", f"'{name}' already names a {other}", mark, f"first on {place.spot}")
         self.owners[name] = (what, mark)
         return name
 
@@ -185,7 +185,7 @@ class Names:
         if name in self.values:
             return self.values[name]
         if name in self.broken:
-            raise Flaw()
+            raise Flawed()
         if name in self.threaded:
             axes = ", ".join(a for a in THREAD_AXES if a in self.threaded[name][1])
             message = f"'{name}' depends on {axes}, which may not stand here"

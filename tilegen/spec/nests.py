@@ -14,7 +14,7 @@ from tilegen.near_words import find_near, suggest
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import LetStatement, Loop, RoleBlock, Statement, WhenStatement
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
 from tilegen.spec.names import Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
@@ -33,7 +33,7 @@ def read_loop(node: Mapping, around: Surroundings, read_body: ReadBody) -> Loop 
     if not isinstance(variables, Mapping):
         return None
     if not variables.entries:
-        raise Flaw("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
+        raise Flawed("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
     made: list[Loop] = []
     inner = around
     claimed: list[str] = []
@@ -72,7 +72,7 @@ def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loo
     step: Index = 1
     if isinstance(node, Sequence):
         if not 2 <= len(node.items) <= 3:
-            raise Flaw("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
+            raise Flawed("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
         start = read_number(node.items[0], names, f"the start of '{name}'", may_be_negative=True)
         stop = read_number(node.items[1], names, f"the end of '{name}'", may_be_negative=True)
         if len(node.items) == 3:
@@ -80,7 +80,7 @@ def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loo
             if least(step) < 1:
                 has = f"not {step}" if isinstance(step, int) else f"but '{shorten(step)}' may be {least(step)}"
                 hint = "" if isinstance(step, int) else f"max({shorten(step)}, 1) is"
-                raise Flaw("TG106", f"the step of '{name}' must be at least 1, {has}", node.items[2].mark, hint)
+                raise Flawed("TG106", f"the step of '{name}' must be at least 1, {has}", node.items[2].mark, hint)
     else:
         stop = read_number(node, names, f"the count of '{name}'", may_be_negative=True)
     for x in (start, stop, step):
@@ -105,7 +105,7 @@ def read_let(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[L
     if not isinstance(entries, Mapping):
         return None, around
     if not entries.entries:
-        raise Flaw("TG114", "a let needs a name", entries.mark, "for example 'let: {m: bx * 64}'")
+        raise Flawed("TG114", "a let needs a name", entries.mark, "for example 'let: {m: bx * 64}'")
     made: list[tuple[Var, Index]] = []
     for key, written in entries.entries:
         before = len(around.findings.found)
@@ -183,15 +183,15 @@ def read_role_block(node: Mapping, around: Surroundings, read_body: ReadBody) ->
     key, name = node.key("role"), node["role"]
     model = check_fields(node, RoleBlockFields, "this role block", around.findings, key.mark)
     if not around.is_top:
-        raise Flaw("TG119", "a role block stands inside of another statement", key.mark, "they stand in 'ops' itself")
+        raise Flawed("TG119", "a role block stands inside of another statement", key.mark, "they stand in 'ops' itself")
     if model is None or not isinstance(name, Scalar):
         return None
     terms = around.roles.get(name.text)
     if terms is None:
         if name.text in around.broken_roles:
-            raise Flaw()
+            raise Flawed()
         hint = suggest(name.text, around.roles) or "roles: {load: {threads: 32}, math: {threads: 256}}"
-        raise Flaw("TG105", f"unknown role '{shorten(name.text)}'", name.mark, hint)
+        raise Flawed("TG105", f"unknown role '{shorten(name.text)}'", name.mark, hint)
     inner = replace(around, role=terms.name, threads=terms.threads, is_top=False)
     do = node.get("do")
     body = read_body(do, inner) if isinstance(do, Sequence) else ()

@@ -23,7 +23,7 @@ from tilegen.spec.data import (
     SyncStatement,
     WholeCall,
 )
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import MAX_RANK, SyncFields, check_fields, field_names, is_misspelt
@@ -75,7 +75,7 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         around.check_agree("warp", "a commit", node.mark)
         return read_commit(node, around.names, around.findings)
     if not isinstance(node, Mapping) or not node.entries:
-        raise Flaw(
+        raise Flawed(
             "TG114", f"a statement is 'op: {{...}}', not {describe_node(node)}", node.mark, "for example '- sync: cta'"
         )
     op = next((key for key, _ in node.entries if key.text in around.forms), None)
@@ -103,13 +103,13 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if op is None:
         known = [*around.forms, *STATEMENTS]
         around.register.unread.update(list_words(node))
-        raise Flaw("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
+        raise Flawed("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
     others = [other for other, _ in node.entries if other is not op]
     if others:
         is_field = others[0].text in field_names(around.forms[op.text].model)
         hint = f"move it into the braces of {op.text}" if is_field else "start a new list item with '- '"
         message = f"'{shorten(others[0].text)}' stands beside the op '{op.text}'"
-        raise Flaw("TG114", message, others[0].mark, hint)
+        raise Flawed("TG114", message, others[0].mark, hint)
     form = around.forms[op.text]
     if isinstance(form, WholeForm):
         return read_whole(op, node[op.text], form, around.buffers, around.findings)
@@ -194,11 +194,11 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
 
     if (flaw := form.check_fields(fields)) is not None:
         code, message, place, hint = flaw
-        raise Flaw(code, message, mark_at(place), hint)
+        raise Flawed(code, message, mark_at(place), hint)
     if (flaw := form.check_dtypes(fields, regions)) is not None:
         code, message, place, hint = flaw
         cause = " ".join(sorted({r.buffer.dtype for r in regions.values()}))  # of one buffer, at each op that uses it
-        raise Flaw(code, message, mark_at(place), hint, cause if " " in cause else "")
+        raise Flawed(code, message, mark_at(place), hint, cause if " " in cause else "")
     if not is_inside:  # what is said of a region may be why shapes differ
         return None
     if form.check is None:
@@ -206,7 +206,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         check_apart(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
         message, place, hint = wrong
-        raise Flaw("TG212", message, mark_at(place), hint)
+        raise Flawed("TG212", message, mark_at(place), hint)
     check_results(form, regions, node, key.mark)
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}
@@ -265,9 +265,11 @@ def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[s
         with around.findings.collect():
             check_name(key.passage, "operand")
             if key.text in around.buffers.found:
-                raise Flaw("TG108", f"'{key.text}' already names a buffer", key.mark, "give the region another name")
+                raise Flawed("TG108", f"'{key.text}' already names a buffer", key.mark, "give the region another name")
             if key.text in names.values:
-                raise Flaw("TG108", f"'{key.text}' already names an integer", key.mark, "give the region another name")
+                raise Flawed(
+                    "TG108", f"'{key.text}' already names an integer", key.mark, "give the region another name"
+                )
             if isinstance(value, Scalar) and isinstance(value.value, str):
                 found[key.text] = _parse_region(value.passage, names, around)
     return found if len(found) == len(node.entries) else None
@@ -300,13 +302,13 @@ def _check_owner(region: Region, scope: str, op: str, around: Surroundings) -> N
         if first != scope:
             at = f" ({mark.spot})" if mark else ""
             message = f"the registers '{region.buffer.name}' exist once per {first}, the scope of their first op{at}"
-            raise Flaw("TG211", f"{message}, but this {op} has scope {scope}", region.mark, f"write 'scope: {first}'")
+            raise Flawed("TG211", f"{message}, but this {op} has scope {scope}", region.mark, f"write 'scope: {first}'")
         return
     owner = owner_scope(region.buffer.layout)
     owner = "role" if owner == "cta" and around.role else owner
     if owner != scope:
         message = f"the registers '{region.buffer.name}' exist once per {owner}, but this {op} has scope {scope}"
-        raise Flaw("TG211", message, region.mark, f"write 'scope: {owner}'")
+        raise Flawed("TG211", message, region.mark, f"write 'scope: {owner}'")
 
 
 def _check_role(region: Region, around: Surroundings) -> None:
@@ -316,10 +318,10 @@ def _check_role(region: Region, around: Surroundings) -> None:
     if first != around.role:
         at = f" ({mark.spot})" if mark else ""
         message = f"the registers '{buffer.name}' belong to role '{first}'{at}, and this is role '{around.role}'"
-        raise Flaw("TG211", message, region.mark, "roles give one another data in shared memory")
+        raise Flawed("TG211", message, region.mark, "roles give one another data in shared memory")
     if not buffer.is_auto and (last := last_thread(buffer.layout)) >= around.threads:
         message = f"'{buffer.name}' has elements of thread {last}, and role '{around.role}' has {around.threads}"
-        raise Flaw("TG203", message, region.mark, "a role's threads are numbered from 0")
+        raise Flawed("TG203", message, region.mark, "a role's threads are numbered from 0")
 
 
 # ---------------------------------------------------------------- syncs
@@ -336,7 +338,7 @@ def _read_sync(node: Mapping, around: Surroundings) -> SyncStatement | None:
     if around.threads and scope.text not in ("warp", "async"):
         around.check_unit(scope.text, scope.mark, "a sync")
     if scope.text == "cluster" and around.cluster == (1, 1, 1):
-        raise Flaw(
+        raise Flawed(
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )
     inner = "warp" if scope.text == "async" else scope.text
@@ -351,13 +353,15 @@ def _read_roles(node: Sequence, around: Surroundings) -> tuple[str, ...]:
     for item, name in zip(node.items, named, strict=False):
         if name not in around.roles:
             if name in around.broken_roles:
-                raise Flaw()
-            raise Flaw("TG105", f"unknown role '{shorten(name)}'", item.mark, suggest(name, around.roles))
+                raise Flawed()
+            raise Flawed("TG105", f"unknown role '{shorten(name)}'", item.mark, suggest(name, around.roles))
     if len(named) < 2 or len(set(named)) < len(named):
-        raise Flaw("TG119", "a list of who meets has several roles, each once", node.mark, "write 'sync: role' for one")
+        raise Flawed(
+            "TG119", "a list of who meets has several roles, each once", node.mark, "write 'sync: role' for one"
+        )
     if around.role not in named:
         where = f"in role '{around.role}'" if around.role else "outside of roles"
-        raise Flaw("TG119", f"a sync of {' and '.join(named)} {where}", node.mark, "it stands in each of these roles")
+        raise Flawed("TG119", f"a sync of {' and '.join(named)} {where}", node.mark, "it stands in each of these roles")
     return tuple(name for name in around.roles if name in named)
 
 
@@ -365,9 +369,9 @@ def _check_place(scope: Scalar, around: Surroundings) -> None:
     """In a role its own threads meet, beside roles all; raises TG119 and TG190."""
     if scope.text in ("cta", "cluster") and around.role:
         message = f"'sync: {scope.text}' in role '{around.role}': other roles do not come here"
-        raise Flaw("TG119", message, scope.mark, "write 'sync: role', or put it beside the role blocks")
+        raise Flawed("TG119", message, scope.mark, "write 'sync: role', or put it beside the role blocks")
     if scope.text == "role" and not around.role:
-        raise Flaw("TG119", "'sync: role' outside of a role", scope.mark, "write 'sync: cta'")
+        raise Flawed("TG119", "'sync: role' outside of a role", scope.mark, "write 'sync: cta'")
     if scope.text not in ("cta", "cluster") and around.is_outside:
         raise refuse_later(f"'sync: {scope.text}' beside role blocks", scope, "put it into a role")
 

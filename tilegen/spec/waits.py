@@ -10,7 +10,7 @@ from tilegen.plan import CP_ASYNC, PRODUCTS, TMA_STORE
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import ArriveStatement, CommitStatement, FollowStatement, WaitStatement
 from tilegen.spec.expressions import read_condition, read_constant
-from tilegen.spec.findings import Findings, Flaw
+from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.models import ArrivalFields, AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
 from tilegen.spec.names import Names, names_in_scope, scope_of_axis
 from tilegen.spec.nodes import Mapping, Scalar
@@ -28,7 +28,7 @@ def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Com
     fields = check_fields(node, CommitFields, "this commit", findings, node.key("commit").mark)
     condition = read_when(node, names, findings)
     if fields and not fields.commit:
-        raise Flaw("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
+        raise Flawed("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
     queue = QUEUE_WORDS[fields.commit] if fields and isinstance(fields.commit, str) else ""
     return CommitStatement(condition, node.key("commit").mark, queue) if fields else None
 
@@ -55,7 +55,7 @@ def read_wait(node: Mapping, names: Names, around: Surroundings) -> WaitStatemen
         return None
     (word, pending), *others = what.entries
     if others:
-        raise Flaw("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
+        raise Flawed("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
     queue = QUEUE_WORDS[word.text]
     return WaitStatement(read_constant(pending, outer, "the number of groups"), condition, mark, queue=queue)
 
@@ -66,10 +66,10 @@ def read_follow(node: Mapping, around: Surroundings) -> FollowStatement:
     others = [other for other, _ in node.entries if other is not key]
     if others:
         message = f"'{others[0].text}' beside 'wait: previous': every launch must wait for the kernels before it"
-        raise Flaw("TG122", message, others[0].mark, "leave it out")
+        raise Flawed("TG122", message, others[0].mark, "leave it out")
     if around.is_nested:
         message = "'wait: previous' inside of 'for' or 'when': every launch must wait for the kernels before it"
-        raise Flaw("TG122", message, what.mark, "write it in 'ops' itself, or first in a role")
+        raise Flawed("TG122", message, what.mark, "write it in 'ops' itself, or first in a role")
     return FollowStatement(span(key.mark, what.mark))
 
 
@@ -84,7 +84,7 @@ def read_arrive(node: Mapping, around: Surroundings) -> ArriveStatement | None:
     others = [other for other, _ in node.entries if other is not key]
     if others:
         hint = f"arrive: {{barrier: .., {others[0].text}: ..}}"
-        raise Flaw("TG114", f"'{others[0].text}' stands beside 'arrive'", others[0].mark, hint)
+        raise Flawed("TG114", f"'{others[0].text}' stands beside 'arrive'", others[0].mark, hint)
     fields = check_fields(terms, ArrivalFields, "this arrival", findings, key.mark)
     if not isinstance(terms, Mapping):
         return None

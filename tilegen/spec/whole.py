@@ -8,7 +8,7 @@ from tilegen import layouts
 from tilegen.near_words import suggest
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
-from tilegen.spec.findings import Findings, Flaw, Passage, shorten
+from tilegen.spec.findings import Findings, Flawed, Passage, shorten
 from tilegen.spec.form import WholeForm, operand_field
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import check_fields
@@ -51,7 +51,7 @@ def read_whole(key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findi
     wrong = form.check(fields, arrays)
     if wrong is not None:
         code, message, field, hint = wrong
-        raise Flaw(code, message, call.mark_of(field), hint)
+        raise Flawed(code, message, call.mark_of(field), hint)
     return call
 
 
@@ -59,7 +59,7 @@ def _check_named(entry: Scalar, form: WholeForm) -> None:
     """Raises TG107 and TG108 for a name that an array may not have in the op's expression."""
     name = check_name(entry.passage, "operand")
     if name in form.taken:
-        raise Flaw("TG108", f"'{name}' already means something in {form.name}", entry.mark, "give it another name")
+        raise Flawed("TG108", f"'{name}' already means something in {form.name}", entry.mark, "give it another name")
 
 
 def key_of(field: str, form: WholeForm) -> str:
@@ -74,18 +74,18 @@ def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
         mark = passage.locate(0, len(passage.text))
         stem = name.split("[")[0]
         if name in buffers.broken:
-            raise Flaw()
+            raise Flawed()
         if stem in buffers.found:
-            raise Flaw("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
+            raise Flawed("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
         near = suggest(name, [*buffers.found, *sorted(buffers.broken)])
-        raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
+        raise Flawed("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
     if buffer.scope != "global" or buffer.root != buffer.name:
         has = "a view" if buffer.scope == "global" else f"in {buffer.memory}"
         mark = passage.locate(0, len(passage.text))
         arrays = [b.name for b in buffers.found.values() if b.scope == "global" and b.root == b.name]
         fix = f"whole global arrays: {', '.join(arrays)}" if arrays else "make it a buffer of scope global"
         fix = _say_array(buffer) if buffer.scope == "global" else fix
-        raise Flaw("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark, fix)
+        raise Flawed("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark, fix)
     return buffer
 
 

@@ -12,7 +12,7 @@ from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, THREAD_AXES
 from tilegen.spec.computed import parse_formula
 from tilegen.spec.data import Buffer, Expression, Region, WholeCall
-from tilegen.spec.findings import Flaw, Passage
+from tilegen.spec.findings import Flawed, Passage
 from tilegen.spec.names import Names
 
 _PLACES = (*THREAD_AXES, *CTA_AXES, *CLUSTER_AXES, *COUNT_AXES)
@@ -44,7 +44,7 @@ def read_epilogue(call: WholeCall, problem: Problem, scalars: Mapping[str, str])
         found = parse_formula(passage, names, operand, params, _MANY, takes_parts=False)
         if found.wholes:
             raise passage.fault("TG302", "an epilogue knows no place", hint="give an array, in 'with'")
-    except Flaw as flaw:
+    except Flawed as flaw:
         assert flaw.diagnostic is not None
         raise SpecError(_say_missing(flaw.diagnostic, call)) from None
     return found
