@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tilegen.errors import Diagnostic, Mark, SpecError
+from tilegen.errors import Diagnostic, Flaw, Mark, SpecError
 
 
 class Flawed(Exception):
@@ -17,6 +17,12 @@ class Flawed(Exception):
     ):  # fmt: skip
         self.diagnostic = Diagnostic(code, message, mark, hint, cause=cause) if code else None
         super().__init__(message)
+
+
+def raise_flaw(flaw: Flaw | None, locate: Callable[[str], Mark | None], cause: str = "") -> None:
+    """Raises what a check found, if it found anything; ``locate`` gives the place of a field."""
+    if flaw is not None:
+        raise Flawed(flaw.code, flaw.message, locate(flaw.place), flaw.hint, cause)
 
 
 @dataclass

@@ -352,5 +352,5 @@ def _report(
         return
     if isinstance(found, Scalar) and found.is_torn:
         return
-    code, message, hint = phrase(faults, found, str(path[-1]) if path else "")
-    findings.report(code, f"{_name(path, what)} {message}", found.mark, hint)
+    flaw = phrase(faults, found, str(path[-1]) if path else "")
+    findings.report(flaw.code, f"{_name(path, what)} {flaw.message}", found.mark, flaw.hint)

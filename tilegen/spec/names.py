@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.dtypes import DTYPES
-from tilegen.errors import Mark
+from tilegen.errors import Flaw, Mark
 from tilegen.index import Index, Var, bound, variables
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
@@ -127,6 +127,9 @@ class Register:
         self.owners.pop(name, None)
 
 
+FORBIDDEN = "TG113"  # a name that exists, but not where it stands
+
+
 @dataclass(frozen=True)
 class Names:
     """What names mean in an expression. ``forbidden`` exist, but not here (why, and what to do).
@@ -138,7 +141,7 @@ class Names:
     """
 
     values: Mapping[str, Index]
-    forbidden: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    forbidden: Mapping[str, Flaw] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
     threaded: Mapping[str, tuple[Index, frozenset[str]]] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
@@ -171,12 +174,13 @@ class Names:
 
     def forbid(self, names: Iterable[str], reason: str, hint: Callable[[str], str] = lambda name: "") -> Names:
         """Names that exist, but not here. In ``reason``, {name} stands for the name; ``hint`` says what to do."""
-        more = {n: (reason.format(name=n), hint(n)) for n in names if n not in self.values}
+        more = {n: Flaw(FORBIDDEN, reason.format(name=n), hint=hint(n)) for n in names if n not in self.values}
         return replace(self, forbidden={**self.forbidden, **more})
 
     def advise(self, names: Iterable[str], hint: Callable[[str], str]) -> Names:
         """What to do where one of these is not known here, if something is to be done already."""
-        more = {n: (self.forbidden[n][0], hint(n)) for n in names if n in self.forbidden and self.forbidden[n][1]}
+        flaws = {n: self.forbidden[n] for n in names if n in self.forbidden}
+        more = {n: replace(flaw, hint=hint(n)) for n, flaw in flaws.items() if flaw.hint}
         return replace(self, forbidden={**self.forbidden, **more})
 
     def find(self, name: str, passage: Passage, start: int) -> Index:
@@ -191,8 +195,8 @@ class Names:
             message = f"'{name}' depends on {axes}, which may not stand here"
             raise passage.fault("TG113", message, start, end)
         if name in self.forbidden:
-            reason, hint = self.forbidden[name]
-            raise passage.fault("TG113", reason, start, end, hint)
+            flaw = self.forbidden[name]
+            raise passage.fault(flaw.code, flaw.message, start, end, flaw.hint)
         raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, self.suggest(name))
 
     def suggest(self, name: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping as Dict
 from dataclasses import replace
 from math import gcd
 
-from tilegen.errors import Mark
+from tilegen.errors import Flaw, Mark
 from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import THREAD_AXES
@@ -16,7 +16,7 @@ from tilegen.spec.data import LetStatement, Loop, RoleBlock, Statement, WhenStat
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
-from tilegen.spec.names import Names, instance_variables
+from tilegen.spec.names import FORBIDDEN, Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.ranges import Range, check_dividends
 from tilegen.spec.surroundings import Surroundings, instance_cases
@@ -124,12 +124,13 @@ def foresee_lets(items: tuple[Node, ...], names: Names) -> Names:
     lets = [item["let"] for item in items if isinstance(item, Mapping) and "let" in item]
     entries = {key.text: (key, value) for let in lets if isinstance(let, Mapping) for key, value in let.entries}
     given = {n: _words_of(value) & set(entries) for n, (_, value) in entries.items()}
-    later: dict[str, tuple[str, str]] = {}
+    later: dict[str, Flaw] = {}
     for name, (key, _) in entries.items():
-        later[name] = f"'{name}' is given further down, on {key.mark.spot}", "give it before this"
+        message, hint = f"'{name}' is given further down, on {key.mark.spot}", "give it before this"
         if circle := _find_circle(name, given):
-            later[name] = f"'{name}' is given by itself: {' -> '.join(circle)}", "give one of them by other names"
-    later = {name: why for name, why in later.items() if name not in names.values}
+            message, hint = f"'{name}' is given by itself: {' -> '.join(circle)}", "give one of them by other names"
+        later[name] = Flaw(FORBIDDEN, message, hint=hint)
+    later = {name: flaw for name, flaw in later.items() if name not in names.values}
     pairs = (pair for item in items if isinstance(item, Mapping) for pair in item.entries)
     misspelt = [value for key, value in pairs if key.text != "let" and find_near(key.text, ("let", "wait")) == "let"]
     broken = (key.text for value in misspelt if isinstance(value, Mapping) for key, _ in value.entries)

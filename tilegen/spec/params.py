@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 from tilegen.dtypes import is_held, say_range
+from tilegen.errors import Flaw
 from tilegen.index import INT_LIMIT, Index, Var
 from tilegen.near_words import suggest
 from tilegen.plan import Param, arguments, default_values
@@ -17,7 +18,7 @@ from tilegen.spec.expressions import read_constant
 from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.launch_models import ChoiceFields, ParamFields
 from tilegen.spec.models import check_fields, report_null
-from tilegen.spec.names import Names, Register
+from tilegen.spec.names import FORBIDDEN, Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
 
 _OVERRIDE = "(--set, or params in Python)"
@@ -35,7 +36,8 @@ class Params:
     def names(self) -> Names:
         values: dict[str, Index] = {c.name: c.value for c in self.constants}
         values |= {p.name: p.var for p in arguments(self.runtime) if p.var is not None}
-        unused = {p.name: (f"'{p.name}' is a {p.dtype}, not an integer", "") for p in self.runtime if p.var is None}
+        others = [p for p in self.runtime if p.var is None]
+        unused = {p.name: Flaw(FORBIDDEN, f"'{p.name}' is a {p.dtype}, not an integer") for p in others}
         return Names(values, unused, frozenset(self.broken))
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
-from tilegen.errors import LayoutError, Mark
+from tilegen.errors import Flaw, LayoutError, Mark
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts import AXES, PaddedSharedLayout
 from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS
@@ -185,17 +185,17 @@ def _check_tiling(shape: tuple[Index, ...], setting: Setting, what: str, node: N
 def _check_dimensions(layout: Any, shape: tuple[Index, ...], what: str, node: Node, fix: str) -> None:
     crossing = find_crossing(layout, shape)
     if crossing is not None:
-        why, hint = crossing
-        raise Flawed("TG201", f"{why}, the shape of {what}", node.mark, fix or hint)
+        raise Flawed(crossing.code, f"{crossing.message}, the shape of {what}", node.mark, fix or crossing.hint)
 
 
-def find_crossing(layout: layouts.Layout, shape: tuple[Index, ...]) -> tuple[str, str] | None:
+def find_crossing(layout: layouts.Layout, shape: tuple[Index, ...]) -> Flaw | None:
     """Why a layout has no iters of their own for each dimension of a shape, and what has; None where it does."""
     tile = layouts.tile_of(layout)
     try:
         layouts.group_fused(tile, shape)
     except LayoutError:
-        return f"the iters of {layout} cross the dimensions of {show_shape(shape)}", _say_in_order(layout, shape)
+        message = f"the iters of {layout} cross the dimensions of {show_shape(shape)}"
+        return Flaw("TG201", message, hint=_say_in_order(layout, shape))
     return None
 
 

@@ -23,7 +23,7 @@ from tilegen.spec.data import (
     SyncStatement,
     WholeCall,
 )
-from tilegen.spec.findings import Flawed, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, raise_flaw, shorten
 from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import MAX_RANK, SyncFields, check_fields, field_names, is_misspelt
@@ -192,21 +192,16 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         found = find_node(node, place)
         return found.mark if found is not None else key.mark
 
-    if (flaw := form.check_fields(fields)) is not None:
-        code, message, place, hint = flaw
-        raise Flawed(code, message, mark_at(place), hint)
-    if (flaw := form.check_dtypes(fields, regions)) is not None:
-        code, message, place, hint = flaw
-        cause = " ".join(sorted({r.buffer.dtype for r in regions.values()}))  # of one buffer, at each op that uses it
-        raise Flawed(code, message, mark_at(place), hint, cause if " " in cause else "")
+    raise_flaw(form.check_fields(fields), mark_at)
+    cause = " ".join(sorted({r.buffer.dtype for r in regions.values()}))  # of one buffer, at each op that uses it
+    raise_flaw(form.check_dtypes(fields, regions), mark_at, cause if " " in cause else "")
     if not is_inside:  # what is said of a region may be why shapes differ
         return None
     if form.check is None:
         check_shapes(form, regions, key.mark)
         check_apart(form, regions, key.mark)
-    elif (wrong := form.check(fields, regions, expression)) is not None:
-        message, place, hint = wrong
-        raise Flawed("TG212", message, mark_at(place), hint)
+    else:
+        raise_flaw(form.check(fields, regions, expression), mark_at)
     check_results(form, regions, node, key.mark)
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}

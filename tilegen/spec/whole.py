@@ -8,7 +8,7 @@ from tilegen import layouts
 from tilegen.near_words import suggest
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
-from tilegen.spec.findings import Findings, Flawed, Passage, shorten
+from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw, shorten
 from tilegen.spec.form import WholeForm, operand_field
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import check_fields
@@ -48,10 +48,7 @@ def read_whole(key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findi
         return None
     own = {name: value for name in form.model.model_fields if (value := node.get(key_of(name, form))) is not None}
     call = WholeCall(form, fields, arrays, key.mark, given | own)
-    wrong = form.check(fields, arrays)
-    if wrong is not None:
-        code, message, field, hint = wrong
-        raise Flawed(code, message, call.mark_of(field), hint)
+    raise_flaw(form.check(fields, arrays), call.mark_of)
     return call
 
 

@@ -131,7 +131,7 @@ def _read_layout(call: WholeCall, shape: tuple[int, ...], turn: str) -> layouts.
     hint = f"leave 'layout' out to have it chosen{also}"
     if crossing is not None:
         side, other = ("dst", "store") if turn == "load" else ("src", "load")
-        why = f"{crossing[0]}; a tile that turns over on the {turn} lies in {side}'s order"
+        why = f"{crossing.message}; a tile that turns over on the {turn} lies in {side}'s order"
         hint = f"write the layout for {list(shape)}, or 'turn: {other}' for a tile in the other order"
     message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
     raise SpecError(Diagnostic("TG302", message, call.mark_of("layout"), hint))
