@@ -76,7 +76,7 @@ class GemmFields(WholeFields):
 
 
 def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> Flaw | None:
-    """What is wrong with a call: (code, message, field, hint)."""
+    """What is wrong with a call."""
     for field, array in arrays.items():
         if plain_strides(array) is None:
             return Flaw("TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", field)

@@ -54,7 +54,7 @@ class PermuteFields(WholeFields):
 
 
 def _check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> Flaw | None:
-    """What is wrong with a call: (code, message, field, hint)."""
+    """What is wrong with a call."""
     src, dst = arrays["src"], arrays["dst"]
     rank, axes = len(src.shape), fields.axes
     if sorted(axes) != list(range(rank)):
