@@ -12,7 +12,15 @@ from tilegen.ops.computing import stretch
 from tilegen.ops.flows import Dims, Flow
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
 from tilegen.ops.ownership import own
-from tilegen.ops.partition_layout import SHARINGS, VECTOR_BYTES, Sharing, lane_axis, partition_layout, vector_elems
+from tilegen.ops.partition_layout import (
+    SHARINGS,
+    VECTOR_BYTES,
+    MemoryTile,
+    Sharing,
+    lane_axis,
+    partition_layout,
+    vector_elems,
+)
 from tilegen.ops.registers import widest_access
 from tilegen.ops.shares import list_partitions
 from tilegen.spec.data import Buffer, Call, Region
@@ -66,11 +74,11 @@ def _partition_tile(
     """
     memory = bind(region, context.memories[region.buffer.name], context.known)
     axis, threads = lane_axis(scope, context.launch.threads)
-    order = _order_in_memory(memory, dims)
-    most = vector_elems(flow.lengths, max(1, most_bytes // memory.elem_bytes), order)
+    tile = MemoryTile(flow.lengths, memory.elem_bytes, _order_in_memory(memory, dims))
+    most = vector_elems(tile, max(1, most_bytes // memory.elem_bytes))
     width, allowed = most, list[Partition]()
     while True:
-        layout = partition_layout(flow.lengths, memory.elem_bytes, threads, axis, width, order, sharing)
+        layout = partition_layout(tile, threads, axis, width, sharing)
         if width == 1 or width <= _allowed(context, layout, flow, memory):
             allowed.append(Partition(layout, width * memory.elem_bytes))
             if (bound(extent_of(layout, "m")) - 1) * held_bytes <= MAX_REGISTER_BYTES:
