@@ -271,7 +271,7 @@ class _Builder:
             self.outline.names,
             call.when,
             self.outline.barriers,
-            announced_bytes=self.outline.announced_bytes.get(id(call), 0),
+            announced_bytes=self.outline.announced_bytes.get(self.place.number, 0),
             meant=self.place.meant,
             scratch_bases=self.scratch_bases,
             inside=self.inside,

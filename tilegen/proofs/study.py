@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, least, less, minimum, names_of, sub, substitute, variables
@@ -275,17 +276,19 @@ def _study_side(
 def study_plan(study: Study, spec: Spec, plan: Plan) -> None:
     spots: dict[str, list[ArrayTouch]] = {}
     _study_signals(study, plan)
+    numbers = count()
     for role in plan.roles:
-        repeats: list[Repeat] = []
+        repeats: list[tuple[int, Repeat]] = []
         for visit in walk(role.steps, begin(role.threads)):
             loops = visit.position.loops
             del repeats[len(loops) :]
             around = (
-                Around(id(r), "" if r.unroll else r.var.name, *n, r.loop) for r, n in zip(repeats, loops, strict=True)
+                Around(number, "" if r.unroll else r.var.name, *n, r.loop)
+                for (number, r), n in zip(repeats, loops, strict=True)
             )
             within = Within(tuple(around), visit.position.guards)
             _study_step(study, visit, within, mark_of(spec, visit.position.op), spots)
-            repeats += [visit.step] if isinstance(visit.step, Repeat) else []
+            repeats += [(next(numbers), visit.step)] if isinstance(visit.step, Repeat) else []
     study.settle_places(spots)
     for name, touches in spots.items():
         if any(t.is_written for t in touches):

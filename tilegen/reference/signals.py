@@ -39,10 +39,13 @@ class Signals:
         """
         slot = s.barrier
         assert slot is not None
-        barrier, count = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
+        seen = outline(machine.spec)
+        barrier, count = seen.barriers[slot.name], len(self.machine.ctas)
         arrived = self.arrived.setdefault((machine.role, slot.name), np.zeros((count, barrier.slots), np.int64))
         sent = count_arrivals(s, machine.spec.threads_of(machine.role), machine.spec.cluster)
-        if outline(machine.spec).announced_bytes.get(id(s)) == 0:  # a copy before it arrived for both
+        if (
+            isinstance(s, Call) and seen.announced_bytes.get(seen.number_of(s)) == 0
+        ):  # a copy before it arrived for both
             return
         np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 

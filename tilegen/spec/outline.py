@@ -83,7 +83,7 @@ class Outline:
     ``loops`` and ``calls`` are by their numbers; plans number operations as calls are. ``queues``: those that copies
     are waited for in, by groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names
     of buffers, ``streamed`` of the roots of those that copies work on while the threads go on. ``announced_bytes``: by
-    the id of each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
+    the number of each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
     """
 
     placed: tuple[Placed, ...]
@@ -100,6 +100,10 @@ class Outline:
     def find(self, *kinds: type[Any]) -> tuple[Any, ...]:
         """The statements of some kinds, in order."""
         return tuple(p.statement for p in self.placed if isinstance(p.statement, kinds))
+
+    def number_of(self, call: Call) -> int:
+        """The number of a call of this spec: of this one, where others are equal. Raises StopIteration for any other."""
+        return next(number for number, one in enumerate(self.calls) if one is call)
 
 
 @keep

@@ -56,10 +56,14 @@ from tilegen.spec.data import (
 
 @dataclass(frozen=True)
 class _Filling:
-    """Neighbours that name one slot and fill one phase of it together, and the conditions around them."""
+    """Neighbours that name one slot and fill one phase of it together, and the conditions around them.
+
+    ``numbers``: of the calls among all calls, in the order of the text; an arrival has that of the next call.
+    """
 
     statements: tuple[Call | ArriveStatement, ...]
     conditions: tuple[Index, ...]
+    numbers: tuple[int, ...]
 
     @property
     def slot(self) -> SlotName:
@@ -142,22 +146,32 @@ def _arrivals_of(statements: Sequence[Statement], threads: int, cluster: tuple[i
     return {name: count for name, (count, _) in arrivals.items()}
 
 
-def _phases(statements: Sequence[Statement], around: tuple[Index, ...] = ()) -> Iterator[_Filling]:
-    """The statements that fill one phase together."""
-    run: list[Call | ArriveStatement] = []
-    for s in [s for s in statements if not (isinstance(s, Call | ArriveStatement) and s.when is False)]:
-        if isinstance(s, Call | ArriveStatement) and run and s.barrier == run[0].barrier:
-            run.append(s)
+def _phases(
+    statements: Sequence[Statement], around: tuple[Index, ...] = (), first: int = 0
+) -> Iterator[_Filling]:  # fmt: skip
+    """The statements that fill one phase together; ``first``: the number of the first call among them."""
+    run: list[tuple[Call | ArriveStatement, int]] = []
+    for s in statements:
+        number, first = first, first + sum(1 for _ in _calls((s,)))
+        if isinstance(s, Call | ArriveStatement) and s.when is False:
+            continue
+        if isinstance(s, Call | ArriveStatement) and run and s.barrier == run[0][0].barrier:
+            run.append((s, number))
             continue
         if run:
-            yield _Filling(tuple(run), around)
-        run = [s] if isinstance(s, Call | ArriveStatement) and s.barrier else []
+            yield _fill(run, around)
+        run = [(s, number)] if isinstance(s, Call | ArriveStatement) and s.barrier else []
         if isinstance(s, WhenStatement) and s.when is not False:  # else it never fills any
-            yield from _phases(s.body, (*around, s.when))
+            yield from _phases(s.body, (*around, s.when), number)
         elif isinstance(s, Nest) and not isinstance(s, WhenStatement):
-            yield from _phases(s.body, around)
+            yield from _phases(s.body, around, number)
     if run:
-        yield _Filling(tuple(run), around)
+        yield _fill(run, around)
+
+
+def _fill(run: Sequence[tuple[Call | ArriveStatement, int]], around: tuple[Index, ...]) -> _Filling:
+    statements, numbers = zip(*run, strict=True)
+    return _Filling(statements, around, numbers)
 
 
 def _group_arrivals(statements: Sequence[Call | ArriveStatement]) -> list[list[Call | ArriveStatement]]:
@@ -177,13 +191,15 @@ def _is_tma(s: Call | ArriveStatement) -> bool:
 
 
 def announced_bytes_of(statements: Sequence[Statement]) -> dict[int, int]:
-    """The bytes that each TMA copy announces, by its id: for all copies of its arrival, 0 if it is not the first."""
+    """The bytes that each TMA copy announces, by its number: for all copies of its arrival, 0 if it is not the first."""
     found: dict[int, int] = {}
     for filling in _phases(statements):
-        for first, *rest in _group_arrivals(filling.statements):
-            if _is_tma(first):
-                found |= dict.fromkeys(map(id, rest), 0)
-                found[id(first)] = sum(_bytes_of(s.regions["dst"]) for s in (first, *rest) if isinstance(s, Call))
+        numbers = iter(filling.numbers)
+        for group in _group_arrivals(filling.statements):
+            first, *rest = [next(numbers) for _ in group]
+            if _is_tma(group[0]):
+                found |= dict.fromkeys(rest, 0)
+                found[first] = sum(_bytes_of(s.regions["dst"]) for s in group if isinstance(s, Call))
     return found
 
 
