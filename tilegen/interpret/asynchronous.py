@@ -15,6 +15,7 @@ from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENC
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
 from tilegen.interpret.order import NEVER, Clocks, Shadow
+from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
@@ -43,7 +44,7 @@ def _fetch(src: Touch, site: Site) -> tuple[Array, Holding | None]:
     """The bits of every thread, and what nobody may write until they have landed."""
     group = site.group
     bits = np.zeros((len(group), src.elems), site.machine.domain.bits(src.ref.memory.elem_bytes))
-    holds = group.spread(True if src.where is True else value_of(site.text(src.where), site))
+    holds = group.spread(True if src.where is True else value_of(read_text(src.where), site))
     some = site.narrow(group.where(holds))
     if not len(some.group):
         return bits, None
@@ -138,7 +139,7 @@ def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
     shape = [len(site.group), *step.map.box]
     flat, inside = np.zeros(shape, np.int64), np.ones(shape, bool)
     for k, (d, x, n) in enumerate(zip(step.map.dims, step.at, step.map.box, strict=True)):
-        text = site.text(x)
+        text = read_text(x)
         value = site.group.spread(value_of(text, site))
         check_int(text, value, site)
         if step.done is None and np.any(value < 0):
@@ -303,7 +304,7 @@ def slot_of(slot: Slot, site: Site) -> Array:
     """The number of the slot for each thread."""
     if slot.barrier not in site.machine.plan.barriers:
         site.fail(MALFORMED, f"barrier {slot.barrier.name} is none of the plan's")
-    value = site.group.spread(value_of(site.text(slot.at), site))
+    value = site.group.spread(value_of(read_text(slot.at), site))
     bad = (value < 0) | (value >= slot.barrier.slots)
     if bad.any():
         row = int(bad.argmax())
@@ -314,7 +315,7 @@ def slot_of(slot: Slot, site: Site) -> Array:
 
 def peer_of(rank: Index, site: Site) -> Array:
     """The simulated CTA of a rank in each thread's cluster."""
-    value, crew = site.group.spread(value_of(site.text(rank), site)), site.group.crew
+    value, crew = site.group.spread(value_of(read_text(rank), site)), site.group.crew
     bad = (value < 0) | (value >= np.prod(crew.cluster))
     if bad.any():
         row = int(bad.argmax())
@@ -354,7 +355,7 @@ def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
 
 def await_phase(step: Await, site: Site) -> Blocked | None:
     """Each thread waits until the phase of its parity has completed."""
-    parity = site.group.spread(value_of(site.text(step.parity), site))
+    parity = site.group.spread(value_of(read_text(step.parity), site))
     phases, barrier, slot, log = site.machine.phases, step.slot.barrier, slot_of(step.slot, site), site.machine.log
     blocked = phases.wait(barrier, slot, parity, site.group, site)
     if log is None:

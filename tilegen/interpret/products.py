@@ -24,6 +24,7 @@ from tilegen.interpret.fragments import (
 )
 from tilegen.interpret.memory import Shared
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
+from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
@@ -92,7 +93,7 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     first, second = (next(t for t in touched.touches if t.ref is ref) for ref in (step.a, step.b))
     agent = machine.phases.multiplier_of(group)
     site.clocks.ticks[distinct(agent)] += 1
-    adds = _same_in_a_team(value_of(site.text(step.accumulate), site), "accumulate", site).astype(bool)
+    adds = _same_in_a_team(value_of(read_text(step.accumulate), site), "accumulate", site).astype(bool)
     c_store, c_columns = _watched(written, atom, "C", site)
     parts = [(c_store, c_columns, False)]
     if first.matrix is None:

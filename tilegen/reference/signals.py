@@ -43,9 +43,8 @@ class Signals:
         barrier, count = seen.barriers[slot.name], len(self.machine.ctas)
         arrived = self.arrived.setdefault((machine.role, slot.name), np.zeros((count, barrier.slots), np.int64))
         sent = count_arrivals(s, machine.spec.threads_of(machine.role), machine.spec.cluster)
-        if (
-            isinstance(s, Call) and seen.announced_bytes.get(seen.number_of(s)) == 0
-        ):  # a copy before it arrived for both
+        announced = seen.announced_bytes.get(seen.number_of(s)) if isinstance(s, Call) else None
+        if announced == 0:  # a copy before it arrived for both
             return
         np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 

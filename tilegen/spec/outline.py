@@ -102,7 +102,7 @@ class Outline:
         return tuple(p.statement for p in self.placed if isinstance(p.statement, kinds))
 
     def number_of(self, call: Call) -> int:
-        """The number of a call of this spec: of this one, where others are equal. Raises StopIteration for any other."""
+        """The number of a call of this spec; of two equal ones each has its own."""
         return next(number for number, one in enumerate(self.calls) if one is call)
 
 

@@ -191,7 +191,7 @@ def _is_tma(s: Call | ArriveStatement) -> bool:
 
 
 def announced_bytes_of(statements: Sequence[Statement]) -> dict[int, int]:
-    """The bytes that each TMA copy announces, by its number: for all copies of its arrival, 0 if it is not the first."""
+    """The bytes that each TMA copy announces, by its number: all of its arrival, 0 if it is not the first there."""
     found: dict[int, int] = {}
     for filling in _phases(statements):
         numbers = iter(filling.numbers)
