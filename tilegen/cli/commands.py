@@ -200,6 +200,7 @@ def explain(
     SPEC may be -, standard input.
     """
     from tilegen.cli.explaining import (
+        ExplainWishes,
         events_command,
         expand_command,
         explain_command,
@@ -236,7 +237,7 @@ def explain(
         return events_command(spec, form, rows or 30, arch, settings, jobs)
     if resolved or expanded:
         return (resolve_command if resolved else expand_command)(spec, arch, settings, jobs)
-    return explain_command(spec, form, access, arch, settings, compiles, jobs, shows_all, only)
+    return explain_command(spec, ExplainWishes(form, access, only, shows_all, compiles), arch, settings, jobs)
 
 
 class BenchCommand(click.Command):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import click
@@ -23,23 +23,37 @@ from tilegen.spec.printing import print_spec
 _Found = TypeVar("_Found")
 
 
+@dataclass(frozen=True)
+class ExplainWishes:
+    """What ``explain`` was asked for: ``access`` and ``only`` (one op) count from 1, as the text numbers them.
+
+    ``compiles`` adds what the cubin needs, ``shows_all`` what lost for a reason that no other choice would mend.
+    """
+
+    form: str
+    access: int | None = None
+    only: int | None = None
+    shows_all: bool = False
+    compiles: bool = False
+
+
 def explain_command(
-    path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int | float], compiles: bool,
-    jobs: int, shows_all: bool = False, only: int | None = None,
-) -> int:  # fmt: skip
-    """Explain a spec; ``access`` and ``only`` (one op) count from 1, as the text numbers them; ``compiles`` adds what
-    the cubin needs, ``shows_all`` what lost for a reason that no other choice would mend."""
+    path: str, wishes: ExplainWishes, arch: str | None, settings: Mapping[str, int | float], jobs: int
+) -> int:
+    """Explain a spec as was asked. Raises what loading raises, and BadParameter for numbers that it does not have."""
+    access, form = wishes.access, wishes.form
     with watch_one(path):
         spec = load(read_spec(path), arch, settings, jobs)
         plan, launch = plan_spec(spec), launch_of(spec)
         explained = explain_spec(spec, plan, jobs) if access is None else {}
-        compiled = measure_resources(build(spec, processes=jobs)) if compiles and access is None else None
+        compiled = measure_resources(build(spec, processes=jobs)) if wishes.compiles and access is None else None
     if access is None:
         if form == "json":
             print_json(explained | ({"compiled": compiled} if compiled else {}))
         else:
             tail = ["", *wrap_line(describe_resources(compiled))] if compiled else []
-            page = _tried_number("--op", lambda: explain_text(explained, ARCHES[plan.arch], shows_all, only))
+            choices = explained, ARCHES[plan.arch], wishes.shows_all, wishes.only
+            page = _tried_number("--op", lambda: explain_text(*choices))
             print_data("\n".join([page, *tail]))
         return 0
     shown = _tried_number("--access", lambda: explain_access(plan, launch, access))

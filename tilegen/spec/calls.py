@@ -11,7 +11,7 @@ from tilegen.errors import Mark
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
-from tilegen.spec.computed import parse_formula
+from tilegen.spec.computed import Known, parse_formula
 from tilegen.spec.data import Call, Expression, Region, SlotName
 from tilegen.spec.findings import Flawed, Passage, raise_flaw
 from tilegen.spec.form import OpForm, list_fields, operand_field
@@ -214,10 +214,10 @@ def _read_expression(op: _Reading, regions: Dict[str, Region]) -> Expression | N
     params = {p.name: p for p in around.buffers.params.runtime}
     names = replace(names, beside=(*named, *around.buffers.found, *params)).advise(THREAD_AXES, lambda axis: _PLACE)
     most = (1 << 30,) * MAX_RANK
-    results = names_of_results(form, regions)
-    first = parse_formula(text.passage, names, operand, params, most, results=results)
+    known, results = Known(names, operand, params), names_of_results(form, regions)
+    first = parse_formula(text.passage, known, most, results)
     extents = form.extents(op.fields, regions, tuple(first.operands.values()))
-    return parse_formula(text.passage, names, operand, params, extents, results=results)
+    return parse_formula(text.passage, known, extents, results)
 
 
 _PLACE = "index(d) is the place along dimension d of what is written"
