@@ -33,9 +33,6 @@ MANY_ARGUMENTS: dict[str, int] = {
     # Nothing that always travels together has a name yet.
     "interpret/asynchronous.py:refuse_unfenced": 7,
     "interpret/machine.py:Machine.__init__": 7,
-    "interpret/phases.py:Phases.arrive": 7,
-    "interpret/phases.py:Phases.deliver": 7,
-    "interpret/products.py:_add_product": 7,
     "ops/copy/register_transpose.py:turn_block": 7,
     "ops/copy/register_transpose.py:_moves": 9,
     "ops/copy/register_transpose.py:_try": 7,
@@ -48,8 +45,6 @@ MANY_ARGUMENTS: dict[str, int] = {
     "ops/partition_choice.py:plan_tile": 8,
     "proofs/floats.py:run_bounded": 7,
     "proofs/ranges.py:ProofPlace.report": 7,
-    "proofs/study.py:Study.note_place": 7,
-    "proofs/study.py:_study_side": 7,
     "reference/run.py:_run_batch": 7,
     "spec/placing.py:check_layout_fits": 7,
     "verifying/floats.py:compare_run": 9,

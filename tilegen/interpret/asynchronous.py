@@ -15,6 +15,7 @@ from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENC
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
 from tilegen.interpret.order import NEVER, Clocks, Shadow
+from tilegen.interpret.phases import SlotsOfCtas
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
@@ -173,15 +174,16 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     ctas = [peer_of(rank, site) for rank in step.peers.ranks()] if step.peers else [group.cta]
     log, started = site.machine.log, {}
     if log is not None:
-        phase = phases.current(step.done.barrier, slot, ctas[0])
+        phase = phases.current(SlotsOfCtas(step.done.barrier, slot, ctas[0]))
         started = log.load(step, (step.map.memory.name, shared.name), slot, ctas, phase, site)
     for cta in ctas:
-        agent = phases.agent_of(step.done.barrier, slot, cta)
+        slots = SlotsOfCtas(step.done.barrier, slot, cta)
+        agent = phases.agent_of(slots)
         site.clocks.ticks[agent] += 1
         _fill(step, shared, cells + (cta - group.cta)[:, None] * (shared.pool.bytes // shared.size), bits, agent, site)
         if log is not None:
-            log.land(step, started, slot, cta, phases.current(step.done.barrier, slot, cta), site)
-        phases.deliver(step.done.barrier, slot, agent, step.map.box_bytes, cta, group, site.narrow(group))
+            log.land(step, started, slot, cta, phases.current(slots), site)
+        phases.deliver(slots, agent, step.map.box_bytes, group, site.narrow(group))
 
 
 def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -> None:
@@ -330,10 +332,10 @@ def arrive(step: Arrive, site: Site) -> None:
         _arrive_landed(step, slot, site)
         return
     cta = site.group.cta if step.rank is None else peer_of(step.rank, site)
-    phases, log = site.machine.phases, site.machine.log
+    phases, log, slots = site.machine.phases, site.machine.log, SlotsOfCtas(step.slot.barrier, slot, cta)
     if log is not None:
-        log.arrive(step, slot, cta, phases.current(step.slot.barrier, slot, cta), site)
-    phases.arrive(step.slot.barrier, slot, step.bytes, cta, site.group, site)
+        log.arrive(step, slot, cta, phases.current(slots), site)
+    phases.arrive(slots, step.bytes, site.group, site)
 
 
 def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
@@ -344,20 +346,21 @@ def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
     if not QUEUES[step.landed].arrive or step.bytes or step.rank is not None:
         site.fail(MALFORMED, f"what lands in {step.landed} does not arrive so")
     phases, group = site.machine.phases, site.group
-    agent = phases.agent_of(step.slot.barrier, slot, group.cta)
+    slots = SlotsOfCtas(step.slot.barrier, slot, group.cta)
+    agent = phases.agent_of(slots)
     site.clocks.ticks[distinct(agent)] += 1
     site.clocks.copiers.update(agent.tolist())
     site.machine.flights.hand_over(step.landed, group, agent)
     if site.machine.log is not None:
-        site.machine.log.arrive(step, slot, group.cta, phases.current(step.slot.barrier, slot, group.cta), site)
-    phases.arrive(step.slot.barrier, slot, 0, group.cta, group, site, agent)
+        site.machine.log.arrive(step, slot, group.cta, phases.current(slots), site)
+    phases.arrive(slots, 0, group, site, agent)
 
 
 def await_phase(step: Await, site: Site) -> Blocked | None:
     """Each thread waits until the phase of its parity has completed."""
     parity = site.group.spread(value_of(read_text(step.parity), site))
     phases, barrier, slot, log = site.machine.phases, step.slot.barrier, slot_of(step.slot, site), site.machine.log
-    blocked = phases.wait(barrier, slot, parity, site.group, site)
+    blocked, slots = phases.wait(barrier, slot, parity, site.group, site), SlotsOfCtas(barrier, slot, site.group.cta)
     if log is None:
         return blocked
-    return after(blocked, lambda: log.wait(step, slot, phases.current(barrier, slot, site.group.cta) - 1, site))
+    return after(blocked, lambda: log.wait(step, slot, phases.current(slots) - 1, site))

@@ -106,7 +106,7 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     b = _read_matrix(second, second.matrix, atom.dtype("B"), agent, site).swapaxes(1, 2)
     shape = machine.shapes.setdefault(atom.name, len(machine.shapes) + 1)
     c_store.sum_up(c_columns, shape, group, site)
-    _add_product(a, b, adds, c_store, c_columns, atom, site)
+    _add_product(a, b, adds, _Accumulators(atom, c_store, c_columns), site)
     facts = site.clocks.facts(group.whole, agent[group.heads])
     cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts), facts)
     flight = machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
@@ -148,11 +148,18 @@ class Sum:
         return bits
 
 
-def _add_product(
-    a: Array, b: Array, adds: Array, store: Watched, columns: slice, atom: MmaAtom, site: Site
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class _Accumulators:
+    """Where an atom's product of each warpgroup is added: columns of registers."""
+
+    atom: MmaAtom
+    store: Watched
+    columns: slice
+
+
+def _add_product(a: Array, b: Array, adds: Array, c: _Accumulators, site: Site) -> None:
     """An accumulator is a b, and what it was before for the threads whose product adds to that."""
-    group, domain = site.group, site.machine.domain
+    group, domain, atom, store, columns = site.group, site.machine.domain, c.atom, c.store, c.columns
     owed = store.owed
     if not isinstance(owed, Sum) or not owed.goes_on(atom, group, columns):
         owed = None
