@@ -16,7 +16,7 @@ from tilegen.spec.data import Spec, Statement
 from tilegen.spec.dependent import check_overlap
 from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.form import Form, WholeForm
-from tilegen.spec.head import Head, read_head, stop_if_unread
+from tilegen.spec.header import Head, read_head, stop_if_unread
 from tilegen.spec.later import LATER_KEYS
 from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register

@@ -14,8 +14,10 @@ from tilegen.spec.findings import Findings, shorten
 from tilegen.spec.launch_models import Fields as _Fields
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
 from tilegen.spec.phrases import phrase
-from tilegen.spec.version import VERSION
 
+# Of the language: each version adds to the one before, and means what that meant. 1: all up to clips at the end of an
+# array. 2: clips at both ends, ``pad``, ``values``, ``choices``, computed params.
+VERSION = 2  # the newest
 MAX_RANK = 24  # dimensions of a buffer; NumPy has 32, and instances and copies of elements take some
 
 

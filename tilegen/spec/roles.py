@@ -13,13 +13,13 @@ from tilegen.scopes import SCOPES
 from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant
 from tilegen.spec.findings import Findings, Flawed
-from tilegen.spec.header import MAX_THREADS
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BarrierFields, RoleFields, check_fields
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
 from tilegen.spec.slots import BARRIER, MOST_SLOTS
 
+MAX_THREADS = 1024  # of a CTA
 _WARP, _WARPGROUP = SCOPES["warp"].threads, SCOPES["warpgroup"].threads
 _LEAST_REGISTERS, _MOST_REGISTERS, _REGISTERS_STEP = 24, 256, 8  # PTX ISA, setmaxnreg
 
