@@ -31,7 +31,6 @@ MANY_ARGUMENTS: dict[str, int] = {
     "cli/commands.py:explain": 14,
     "cli/commands.py:bench": 8,
     # Nothing that always travels together has a name yet.
-    "interpret/asynchronous.py:refuse_unfenced": 7,
     "interpret/machine.py:Machine.__init__": 7,
     "ops/copy/register_transpose.py:turn_block": 7,
     "ops/copy/register_transpose.py:_moves": 9,
@@ -43,11 +42,8 @@ MANY_ARGUMENTS: dict[str, int] = {
     "ops/partition.py:tile_block": 8,
     "ops/partition.py:_see_side": 7,
     "ops/partition_choice.py:plan_tile": 8,
-    "proofs/floats.py:run_bounded": 7,
     "proofs/ranges.py:ProofPlace.report": 7,
-    "reference/run.py:_run_batch": 7,
     "spec/placing.py:check_layout_fits": 7,
-    "verifying/floats.py:compare_run": 9,
 }
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 

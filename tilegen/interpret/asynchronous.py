@@ -196,7 +196,7 @@ def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, si
             shared.own(at)
             continue
         granules, who = _granules(shared, cells[row], row, site.group)
-        refuse_unfenced(shared, granules, who, row, "fills", site)
+        refuse_unfenced(SharedAccess(shared, granules, who, row), "fills", site)
         clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "fills", granules[:, None], _at(shared, row), site)
         shared.own(granules)
@@ -260,7 +260,7 @@ def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) ->
             shared.refuse_others(granules[:, None], site)
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
-        refuse_unfenced(shared, granules, who, row, "reads", site)
+        refuse_unfenced(SharedAccess(shared, granules, who, row), "reads", site)
     result: Array = shared.pool.cells[shared.size].take(cells)
     return result
 
@@ -286,19 +286,28 @@ def _at(shared: Shared, row: int) -> Any:
     return lambda entry, granules: (row, shared.where(entry, granules)[1])
 
 
-def refuse_unfenced(
-    shared: Shared, granules: Array, who: Group, row: int, verb: str, site: Site, reader: str = "TMA"
-) -> None:
+@dataclass(frozen=True)
+class SharedAccess:
+    """Granules of shared memory that the async proxy touches for a thread, the one of a ``row``, or for its warp."""
+
+    shared: Shared
+    granules: Array
+    who: Group  # as often as there are granules
+    row: int
+
+
+def refuse_unfenced(access: SharedAccess, verb: str, site: Site, reader: str = "TMA") -> None:
     """Raise where the async proxy would not see a plain write that each of ``who`` is ordered after."""
+    shared, granules = access.shared, access.granules
     shadow = shared.pool.shadow
-    bad = np.flatnonzero(shadow.is_unfenced(granules, who))
+    bad = np.flatnonzero(shadow.is_unfenced(granules, access.who))
     if len(bad):
         first = granules[bad[0]]
         is_late = shadow.fence_epoch[first] != NEVER
         how = "and fenced after the sync that tells of it" if is_late else "without a fence after it"
         _, what = shared.where(int(bad[0]), granules[:, None])
         message = f"{verb} {what}, which a thread wrote {how}: {reader} may not see that in order"
-        site.fail(UNFENCED, message, row, other_op=int(shadow.writer_op[first]), insert=("sync: async",))
+        site.fail(UNFENCED, message, access.row, other_op=int(shadow.writer_op[first]), insert=("sync: async",))
 
 
 # ---------------------------------------------------------------- mbarriers

@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.access import distinct
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.address import check_start, find, locate, value_of
-from tilegen.interpret.asynchronous import names_of, refuse_unfenced
+from tilegen.interpret.asynchronous import SharedAccess, names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
 from tilegen.interpret.fragments import (
     HELD_AS,
@@ -312,7 +312,7 @@ def _borrow(shared: Shared, granules: Array, first: int, agent: int, site: Site)
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent), site.op)
         report(shadow, clash, "reads", granules[:, None], partial(_where, shared, row), site)
     for row, who in zip(rows, warps, strict=True):
-        refuse_unfenced(shared, granules, who, row, "reads", site, "wgmma")
+        refuse_unfenced(SharedAccess(shared, granules, who, row), "reads", site, "wgmma")
 
 
 def _whole_warp(group: Group, row: int, times: int) -> Group:

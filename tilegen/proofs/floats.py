@@ -132,14 +132,22 @@ def float_inputs(plan: Plan, seed: int = 1, params: Mapping[str, int] | None = N
     return {m.name: draw_elements(m, case, seed) for m in arrays(plan) if m.access != "out"}
 
 
+@dataclass(frozen=True)
+class FloatRun:
+    """What runs with floats: CTAs, typed elements of each array that is read, exactly known, params, and trips."""
+
+    ctas: Sequence[Cta]
+    inputs: Mapping[str, Input]
+    params: Mapping[str, int]
+    trips: Trips = ALL_TRIPS
+
+
 def run_bounded(
-    spec: Spec, ctas: Sequence[Cta], inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS,
-    is_host: bool = False, is_tight: bool = True,
+    spec: Spec, run: FloatRun, is_host: bool = False, is_tight: bool = True
 ) -> dict[str, tuple[Array, Bound]]:  # fmt: skip
     """What the spec means by the CTAs, with bounds: per array the offsets written and the values there.
 
-    ``inputs``: typed elements, exactly known. ``is_host``: for code that a C++ compiler made for the CPU. ``is_tight``
-    as ``make_bounded`` has it.
+    ``is_host``: for code that a C++ compiler made for the CPU. ``is_tight`` as ``make_bounded`` has it.
     """
     domain = make_bounded((b.dtype for b in spec.buffers), is_host, is_tight)
 
@@ -147,9 +155,9 @@ def run_bounded(
         return domain.given(given(index), dtype)
 
     dressed: dict[str, Callable[[Array], Array]] = {
-        name: partial(known, given, spec.buffer(name).dtype) for name, given in inputs.items()
+        name: partial(known, given, spec.buffer(name).dtype) for name, given in run.inputs.items()
     }
-    written = run_reference(spec, ctas, dressed, params, trips, domain)
+    written = run_reference(spec, run.ctas, dressed, run.params, run.trips, domain)
     return {name: (at, domain.decode(bits, spec.buffer(name).dtype)) for name, (at, bits) in written.items()}
 
 
@@ -192,7 +200,7 @@ def check_floats(
         trips = few
     except Unsteady:
         outcome = interpret(plan, ctas, inputs, params, trips)
-    wanted = run_bounded(spec, outcome.ctas, inputs, params, trips)
+    wanted = run_bounded(spec, FloatRun(outcome.ctas, inputs, params, trips))
     found = []
     for name, (at, want) in sorted(wanted.items()):
         got_at, got = outcome.written[name]

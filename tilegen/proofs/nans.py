@@ -14,7 +14,7 @@ import numpy as np
 from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
-from tilegen.proofs.floats import float_inputs, run_bounded
+from tilegen.proofs.floats import FloatRun, float_inputs, run_bounded
 from tilegen.reference import Array
 from tilegen.spec.data import Spec
 
@@ -100,5 +100,5 @@ def _run(
     spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips, seed: int
 ) -> dict[str, tuple[Array, Array]]:
     """What CTAs mean with the inputs of a seed: by array sorted offsets and values."""
-    found = run_bounded(spec, ctas, float_inputs(plan, seed), case, trips)
+    found = run_bounded(spec, FloatRun(ctas, float_inputs(plan, seed), case, trips))
     return {name: (at, np.asarray(bound.value)) for name, (at, bound) in found.items()}

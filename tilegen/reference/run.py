@@ -7,7 +7,7 @@ plan's partitions, vectors or addresses is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from math import prod
@@ -78,9 +78,13 @@ def run_batches(
     domain: Domain = TYPED,
 ) -> Iterator[dict[str, list[Writes]]]:
     """The writes of the CTAs, some CTAs at a time: per global array in the order of the ops."""
+
+    def batch(own: range) -> CtaBatch:
+        return CtaBatch(spec, [ctas[k] for k in own], inputs, dict(params), trips, domain)
+
     size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale))
     for first in range(0, len(ctas), size):
-        yield _run_batch(spec, ctas, range(first, min(first + size, len(ctas))), inputs, params, trips, domain)
+        yield _run_batch(batch, range(first, min(first + size, len(ctas))))
 
 
 def _widest(spec: Spec) -> int:
@@ -93,22 +97,19 @@ def _widest(spec: Spec) -> int:
     return max(sizes)
 
 
-def _run_batch(
-    spec: Spec, ctas: Sequence[tuple[int, int, int]], own: range, inputs: Mapping[str, Input],
-    params: Mapping[str, int], trips: Trips, domain: Domain,
-) -> dict[str, list[Writes]]:  # fmt: skip
+def _run_batch(batch: Callable[[range], CtaBatch], own: range) -> dict[str, list[Writes]]:
     """The writes of those CTAs that have numbers in ``own``."""
-    machine = CtaBatch(spec, [ctas[k] for k in own], inputs, dict(params), trips, domain)
+    machine = batch(own)
     try:
-        if spec.roles:
+        if machine.spec.roles:
             _run_roles(machine)
         else:
-            for _ in _run(machine, spec.ops):
+            for _ in _run(machine, machine.spec.ops):
                 pass
     except NotUniform:
         out: dict[str, list[Writes]] = {}
         for k in own:
-            for name, writes in _run_batch(spec, ctas, range(k, k + 1), inputs, params, trips, domain).items():
+            for name, writes in _run_batch(batch, range(k, k + 1)).items():
                 out.setdefault(name, []).extend(writes)
         return out
     written = machine.written
