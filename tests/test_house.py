@@ -190,6 +190,21 @@ def test_functions_have_few_arguments(path):
     assert known == many, "fewer than the table says: lower the number, or take the entry from the table"
 
 
+@every_module
+def test_nothing_is_known_by_its_address(path):
+    """Numbers and values instead: an address says nothing after its object is gone, nor in another process."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    assert [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "id"] == []
+
+
+@every_module
+def test_what_a_check_finds_is_a_flaw(path):
+    """Not a tuple of texts, of which each reader must know which is the code and which the fix."""
+    found = [f for _, f, _ in functions(ast.parse(path.read_text(encoding="utf-8"))) if f.returns]
+    texts = re.compile(r"tuple\[str, str, str(, str)*\] \| None")
+    assert [f.name for f in found if f.returns and texts.search(ast.unparse(f.returns))] == []
+
+
 def test_the_table_of_arguments_names_modules():
     assert {name.partition(":")[0] for name in MANY_ARGUMENTS} <= {p.relative_to(PACKAGE).as_posix() for p in MODULES}
 
