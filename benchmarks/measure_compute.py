@@ -36,7 +36,7 @@ from tilegen.dtypes import numpy_dtype
 from tilegen.index import evaluate
 from tilegen.pipeline import Built
 from tilegen.plan import arrays
-from tilegen.proofs.floats import compare_floats, run_bounded
+from tilegen.proofs.floats import FloatRun, compare_floats, run_bounded
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.verifying import compile_for
 
@@ -237,7 +237,7 @@ def check_kernel(
     written = {m.name: t for m, t in zip((m for m in arrays(built.plan) if m.access != "in"), buffers.outputs[0],
                                          strict=True)}  # fmt: skip
     rows = np.unique(np.linspace(0, case.rows - 1, BOUNDED_ROWS).astype(int))
-    found = run_bounded(built.spec, [(int(r), 0, 0) for r in rows], read, dict(params))
+    found = run_bounded(built.spec, FloatRun([(int(r), 0, 0) for r in rows], read, dict(params)))
     said = []
     for name, (at, want) in sorted(found.items()):
         got = read_elements(torch, written[name], built.spec.buffer(name).dtype, at)

@@ -26,7 +26,7 @@ from tilegen.ops.gemm.pins import read_pins
 from tilegen.ops.gemm.problem import read_problem
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove
-from tilegen.spec.data import Following, Spec
+from tilegen.spec.data import FollowStatement, Spec
 from tilegen.spec.outline import launch_of, outline
 from tilegen.spec.printing import print_spec
 
@@ -490,7 +490,7 @@ def test_every_recipe_waits_for_the_kernel_before(load: str) -> None:
     """The clocks see whether all that touches arrays comes after the wait."""
     spec = tilegen.load(spec_of(arch="sm_90", load=load, overlap="previous", n=96, more=ROWS, c="c"))
     assert proof_code(lambda: prove(spec, plan_spec(spec))) == "" and spec.overlaps
-    waits = [s for s in outline(spec).find(Following)]
+    waits = [s for s in outline(spec).find(FollowStatement)]
     assert len(waits) == (2 if load == "tma" else 1)
 
 

@@ -19,6 +19,32 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 400
 # Longer than a module should be; they may only shrink, and go from this table when they are short enough.
 TOO_LONG: dict[str, int] = {}
+MOST_FUNCTION_LINES, MOST_ARGUMENTS = 60, 6
+# Functions with more arguments, and how many; they may only shrink, and go from this table when they have few enough.
+MANY_ARGUMENTS: dict[str, int] = {
+    # click and Triton make them of options and of addresses and strides.
+    "bench/triton_kernels.py:permute_tiles": 29,
+    "bench/triton_products.py:multiply_tiles": 35,
+    "bench/triton_products.py:multiply_boxes": 14,
+    "cli/commands.py:build": 8,
+    "cli/commands.py:verify": 7,
+    "cli/commands.py:explain": 11,
+    "cli/commands.py:bench": 8,
+    # Nothing that always travels together has a name yet.
+    "interpret/machine.py:Machine.__init__": 7,
+    "ops/copy/register_transpose.py:turn_block": 7,
+    "ops/copy/register_transpose.py:_moves": 9,
+    "ops/copy/register_transpose.py:_try": 7,
+    "ops/copy/register_turns.py:turn_columns": 7,
+    "ops/copy/register_turns.py:_turn_block": 7,
+    "ops/copy/shifted.py:_move_one": 7,
+    "ops/copy/shifted.py:_see_one": 7,
+    "ops/partition.py:tile_block": 8,
+    "ops/partition.py:_see_side": 7,
+    "ops/partition_choice.py:plan_tile": 8,
+    "proofs/ranges.py:ProofPlace.report": 7,
+    "spec/placing.py:check_layout_fits": 7,
+}
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 
 
@@ -108,10 +134,11 @@ def test_the_doors_are_all_there():
     assert len(levels()) > 20
 
 
-def test_no_two_things_have_one_name():
-    """Public classes: a reader who has met one need not ask which of several it is."""
+@pytest.mark.parametrize("room", sorted(levels()))
+def test_no_two_things_have_one_name(room):
+    """Public classes: a reader of a room who has met one need not ask which of several it is."""
     places: dict[str, list[str]] = {}
-    for path in MODULES:
+    for path in (path for path in MODULES if room_of(path) == room):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
@@ -125,6 +152,61 @@ def test_modules_are_short(path):
     assert lines <= TOO_LONG.get(name, MOST_LINES), f"{name} has {lines} lines"
     if name in TOO_LONG:
         assert lines > MOST_LINES, f"{name} is short enough now: take it from the table"
+
+
+def functions(node: ast.AST, inside: str = "", is_class: bool = False) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
+    """Every function of a module with the names that it stands in, and whether it is a method."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef):
+            yield f"{inside}{child.name}", child, is_class
+        named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+        yield from functions(child, f"{inside}{child.name}." if named else inside, isinstance(child, ast.ClassDef))
+
+
+def count_arguments(function: ast.FunctionDef, is_method: bool) -> int:
+    """Those that a caller gives: neither self nor cls."""
+    a = function.args
+    names = [one.arg for one in (*a.posonlyargs, *a.args, *a.kwonlyargs, a.vararg, a.kwarg) if one]
+    return len(names) - (is_method and names[:1] in (["self"], ["cls"]))
+
+
+@every_module
+def test_functions_are_short(path):
+    """What is longer has two ideas at least, or one that has no name yet."""
+    found = functions(ast.parse(path.read_text(encoding="utf-8")))
+    lines = [(name, (f.end_lineno or f.lineno) - f.lineno + 1) for name, f, _ in found]
+    assert [(name, n) for name, n in lines if n > MOST_FUNCTION_LINES] == []
+
+
+@every_module
+def test_functions_have_few_arguments(path):
+    """What always travels together is a thing with a name."""
+    module = path.relative_to(PACKAGE).as_posix()
+    found = functions(ast.parse(path.read_text(encoding="utf-8")))
+    counts = [(f"{module}:{name}", count_arguments(f, is_method)) for name, f, is_method in found]
+    many = {name: count for name, count in counts if count > MOST_ARGUMENTS}
+    known = {name: count for name, count in MANY_ARGUMENTS.items() if name.startswith(f"{module}:")}
+    assert {name: count for name, count in many.items() if count > known.get(name, 0)} == {}
+    assert known == many, "fewer than the table says: lower the number, or take the entry from the table"
+
+
+@every_module
+def test_nothing_is_known_by_its_address(path):
+    """Numbers and values instead: an address says nothing after its object is gone, nor in another process."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    assert [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "id"] == []
+
+
+@every_module
+def test_what_a_check_finds_is_a_flaw(path):
+    """Not a tuple of texts, of which each reader must know which is the code and which the fix."""
+    found = [f for _, f, _ in functions(ast.parse(path.read_text(encoding="utf-8"))) if f.returns]
+    texts = re.compile(r"tuple\[str, str, str(, str)*\] \| None")
+    assert [f.name for f in found if f.returns and texts.search(ast.unparse(f.returns))] == []
+
+
+def test_the_table_of_arguments_names_modules():
+    assert {name.partition(":")[0] for name in MANY_ARGUMENTS} <= {p.relative_to(PACKAGE).as_posix() for p in MODULES}
 
 
 @pytest.mark.parametrize("module", ["tilegen", "tilegen.cli"])

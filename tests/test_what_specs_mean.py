@@ -18,7 +18,7 @@ from tilegen.interpret import interpret
 from tilegen.ops import ALL_OPS
 from tilegen.plan import arrays
 from tilegen.proofs.against import ask_meaning
-from tilegen.proofs.floats import Closeness, computes, draw_floats, run_bounded
+from tilegen.proofs.floats import Closeness, FloatRun, computes, draw_floats, run_bounded
 from tilegen.reference import Array, Input
 from tilegen.spec import load as read
 from tilegen.spec.data import Spec
@@ -62,7 +62,7 @@ def compare(name: str, sizes: Mapping[str, int], meaning: Meaning, corner: bool)
     x, y, z = launch_of(spec, case).grid
     ctas = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
     written = interpret(kernel.plan, ctas, inputs, case).written
-    bounds = run_bounded(spec, ctas, inputs, case, is_tight=False)
+    bounds = run_bounded(spec, FloatRun(ctas, inputs, case), is_tight=False)
     claims = ask_meaning(meaning.function, spec, case, inputs, tuple(sorted(written)))
     found = []
     for output, (at, got) in sorted(written.items()):

@@ -51,6 +51,26 @@ class Diagnostic:
     cause: str = field(default="", compare=False)
 
 
+@dataclass(frozen=True)
+class Flaw:
+    """What a check finds wrong with data whose place in a text it does not know: what, and the nearest fix (``hint``).
+
+    ``place``: the field that is wrong, or the way to a part of it, such as ``dst.low``; "" for all that was checked.
+
+    >>> Flaw("TG106", "'threads' must be a multiple of 32, not 48", "threads").locate(Mark("a.yaml", 7, 1)).message
+    "'threads' must be a multiple of 32, not 48"
+    """
+
+    code: str
+    message: str
+    place: str = ""
+    hint: str = ""
+
+    def locate(self, mark: Mark | None, cause: str = "") -> Diagnostic:
+        """The finding, where the place is known."""
+        return Diagnostic(self.code, self.message, mark, self.hint, cause=cause)
+
+
 class TilegenError(Exception):
     """Base of every error that a user's input or environment can cause. ``exit_code`` is the process's.
 

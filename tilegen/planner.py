@@ -43,19 +43,19 @@ from tilegen.plan import (
 from tilegen.scopes import COUNT_AXES, SCOPES, inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
-    Arriving,
+    ArriveStatement,
     Call,
-    Closing,
-    Following,
-    Guarded,
+    CommitStatement,
+    FollowStatement,
+    LetStatement,
     Loop,
-    Meeting,
-    Naming,
     RoleBlock,
     RoleTerms,
     Spec,
     Statement,
-    Waiting,
+    SyncStatement,
+    WaitStatement,
+    WhenStatement,
 )
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
@@ -183,16 +183,16 @@ class _Builder:
             self.place = next(self.places)
             assert self.place.statement is s
             steps = PLANNED[type(s)](self, s, _after(named, enclose))
-            named += [step for step in steps if isinstance(step, Let)] if isinstance(s, Naming) else []
+            named += [step for step in steps if isinstance(step, Let)] if isinstance(s, LetStatement) else []
             planned.append(steps)
         return drop_unused([step for steps in planned for step in steps])
 
-    def naming(self, s: Naming, enclose: Enclose) -> tuple[Step, ...]:
+    def let(self, s: LetStatement, enclose: Enclose) -> tuple[Step, ...]:
         return tuple(Let(var, value) for var, value in s.entries if not isinstance(value, int))
 
-    def guarded(self, s: Guarded, enclose: Enclose) -> tuple[Step, ...]:
+    def guarded(self, s: WhenStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A block of its own even where its condition always holds, if it names anything."""
-        names = any(isinstance(inner, Naming) for inner in s.body)
+        names = any(isinstance(inner, LetStatement) for inner in s.body)
         wrap: Enclose = lambda body: (When(s.when, body),) if names and s.when is True else when(s.when, *body)  # noqa: E731
         waited, values = self.waited, self.place.meant.values
         body = self.statements(s.body, lambda inner: enclose(wrap(inner)))
@@ -203,13 +203,13 @@ class _Builder:
     def role_block(self, s: RoleBlock, enclose: Enclose) -> tuple[Step, ...]:
         return self.statements(s.body, enclose) if s.role == self.part.name else ()
 
-    def meeting(self, s: Meeting, enclose: Enclose) -> tuple[Step, ...]:
+    def sync(self, s: SyncStatement, enclose: Enclose) -> tuple[Step, ...]:
         if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
             message = f"'sync: async' orders stores before TMA, which {self.spec.arch} has not"
             self.errors.append(SpecError(Diagnostic("TG307", message, s.mark, "remove it")))
         return when(s.when, Sync(s.scope, line_of(s), s.roles))
 
-    def wait(self, s: Waiting, enclose: Enclose) -> tuple[Step, ...]:
+    def wait(self, s: WaitStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A wait for groups of copies, or for the next phase of an mbarrier."""
         name = s.barrier
         if name is None:
@@ -219,7 +219,7 @@ class _Builder:
         self.waited = step_waits(self.waited, {name.name: 1}, 1)
         return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open), line_of(s)))
 
-    def arrival(self, s: Arriving, enclose: Enclose) -> tuple[Step, ...]:
+    def arrival(self, s: ArriveStatement, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""
         slot, line = Slot(self.outline.barriers[s.barrier.name], s.barrier.index), line_of(s)
         thread, count = threads_of(s.scope, self.part.threads)
@@ -235,27 +235,30 @@ class _Builder:
         told = Repeat(peer, many, (Arrive(slot, 0, add(rank, mul(peer, step)), line=line),), True)
         return when(s.when, *when(first, told))
 
-    def queue(self, s: Closing | Waiting, enclose: Enclose) -> tuple[Step, ...]:
+    def queue(self, s: CommitStatement | WaitStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A commit or a wait, for the queue that it names or every one that is used there."""
         used = [q for q in self.outline.queues.get(self.part.name, ()) if s.queue in ("", q)]
-        queues = [q for q in used if isinstance(s, Waiting) or not QUEUES[q].closes_itself]
-        what, who = "commit closes" if isinstance(s, Closing) else "wait waits for", self.part.name
+        queues = [q for q in used if isinstance(s, WaitStatement) or not QUEUES[q].closes_itself]
+        is_commit, who = isinstance(s, CommitStatement), self.part.name
+        what = "commit closes" if is_commit else "wait waits for"
         whose = f"role {who}" if who else "the kernel"
         if not queues:
             started, op = ("products", "mma") if s.queue == PRODUCTS else ("copies", "copy")
             message = f"this {what} groups of asynchronous {started}, and {whose} has none"
             hint = f"write 'async: true' on the {op}"
             mine = (call for call in self.outline.calls if call.role == who)
-            if isinstance(s, Closing) and s.queue != PRODUCTS and (used or any(call.barrier for call in mine)):
+            if is_commit and s.queue != PRODUCTS and (used or any(call.barrier for call in mine)):
                 hint = "remove it: a TMA load reports to its barrier, and a TMA store closes its group itself"
             self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
         if len(queues) > 1 and (PRODUCTS in queues or who):
             kinds = "copies and products in flight" if PRODUCTS in queues else "two: cp.async copies and TMA stores"
             message = f"this {what} groups of one queue, and {whose} has {kinds}"
-            hint = "commit: mma" if isinstance(s, Closing) else "wait: {mma: N}, wait: {cp_async: N} or wait: {tma: N}"
+            hint = "commit: mma" if is_commit else "wait: {mma: N}, wait: {cp_async: N} or wait: {tma: N}"
             self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
         line = line_of(s)
-        return when(s.when, *(Commit(q, line) if isinstance(s, Closing) else Wait(q, s.pending, line) for q in queues))
+        return when(
+            s.when, *(Wait(q, s.pending, line) if isinstance(s, WaitStatement) else Commit(q, line) for q in queues)
+        )
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
         trip, count, value = trip_of(loop, self.outline.names)
@@ -292,7 +295,7 @@ class _Builder:
             self.outline.names,
             call.when,
             self.outline.barriers,
-            announced_bytes=self.outline.announced_bytes.get(id(call), 0),
+            announced_bytes=self.outline.announced_bytes.get(self.place.number, 0),
             meant=self.place.meant,
             scratch_bases=self.scratch_bases,
             inside=self.inside,
@@ -302,14 +305,14 @@ class _Builder:
 PLANNED: dict[type, Callable[[Any, Any, Enclose], tuple[Step, ...]]] = {
     Call: lambda builder, s, enclose: builder.call(s, enclose),
     Loop: _Builder.loop,
-    Guarded: _Builder.guarded,
+    WhenStatement: _Builder.guarded,
     RoleBlock: _Builder.role_block,
-    Naming: _Builder.naming,
-    Meeting: _Builder.meeting,
-    Closing: _Builder.queue,
-    Waiting: _Builder.wait,
-    Following: lambda builder, s, enclose: (Follow(),),
-    Arriving: _Builder.arrival,
+    LetStatement: _Builder.let,
+    SyncStatement: _Builder.sync,
+    CommitStatement: _Builder.queue,
+    WaitStatement: _Builder.wait,
+    FollowStatement: lambda builder, s, enclose: (Follow(),),
+    ArriveStatement: _Builder.arrival,
 }
 
 
@@ -343,7 +346,7 @@ def find_surroundings(spec: Spec) -> tuple[Context, ...]:
     return tuple(sorted(found, key=lambda context: context.op))
 
 
-def line_of(statement: Meeting | Closing | Waiting | Arriving) -> int:
+def line_of(statement: SyncStatement | CommitStatement | WaitStatement | ArriveStatement) -> int:
     """The line of the spec that a statement stands in, 0 where it has none."""
     return statement.mark.line if statement.mark else 0
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tilegen
 from tilegen.index import bound
 from tilegen.layouts import TileLayout, counted_shape, extent_of, parse
-from tilegen.ops.partition_layout import lane_axis, partition_layout, vector_elems
+from tilegen.ops.partition_layout import MemoryTile, lane_axis, partition_layout, vector_elems
 
 extents = st.integers(1, 48) | st.sampled_from([64, 96, 128, 192, 1000, 1024])
 shapes = st.lists(extents, min_size=1, max_size=3).map(tuple).filter(lambda s: prod(s) <= 1 << 16)
@@ -32,7 +32,7 @@ def places(layout: TileLayout, shape: tuple[int, ...], axis: str) -> tuple[np.nd
 def test_each_element_has_an_owner_and_a_register_of_its_own(shape, size, count, data) -> None:
     order = tuple(data.draw(st.permutations(range(len(shape)))))
     axis = "tx" if count > 1 else ""
-    layout = partition_layout(shape, size, count, axis, order=order)
+    layout = partition_layout(MemoryTile(shape, size, order), count, axis)
     thread, register = places(layout, shape, axis)
     assert len(set(zip(thread.tolist(), register.tolist(), strict=True))) == prod(shape)
     assert thread.max() < count
@@ -62,8 +62,8 @@ def test_each_element_has_an_owner_and_a_register_of_its_own(shape, size, count,
 def test_uneven_shares_are_fewer_vectors_for_each(shape, size, count, data) -> None:
     """Each element has an owner and a register of its own, vectors are whole, and no thread has more than evenly."""
     order, axis = tuple(data.draw(st.permutations(range(len(shape))))), "tx" if count > 1 else ""
-    even = partition_layout(shape, size, count, axis, order=order)
-    uneven = partition_layout(shape, size, count, axis, order=order, sharing="unevenly")
+    even = partition_layout(MemoryTile(shape, size, order), count, axis)
+    uneven = partition_layout(MemoryTile(shape, size, order), count, axis, sharing="unevenly")
     if uneven == even:
         return
     assert bound(extent_of(uneven, "m")) < bound(extent_of(even, "m"))
@@ -73,7 +73,7 @@ def test_uneven_shares_are_fewer_vectors_for_each(shape, size, count, data) -> N
     assert len(set(zip(thread.tolist(), register.tolist(), strict=True))) == prod(shape) and thread.max() < count
     dims = np.unravel_index(np.arange(prod(shape)), shape)
     memory = np.ravel_multi_index([dims[d] for d in order], [shape[d] for d in order])
-    width = vector_elems(shape, max(1, 16 // size), order)
+    width = vector_elems(MemoryTile(shape, size, order), max(1, 16 // size))
     at = np.lexsort((register, thread))
     vectors = memory[at].reshape(-1, width)
     assert (vectors == vectors[:, :1] + np.arange(width)).all() and not (vectors[:, 0] % width).any()
@@ -85,11 +85,11 @@ def test_uneven_shares_are_fewer_vectors_for_each(shape, size, count, data) -> N
 def test_as_many_threads_as_divide_or_whole_sectors(shape, size, count) -> None:
     """No other way to divide the tile gives more threads work, unless their accesses would cut sectors."""
     axis = "tx" if count > 1 else ""
-    thread, _ = places(partition_layout(shape, size, count, axis, 1), shape, axis)
+    thread, _ = places(partition_layout(MemoryTile(shape, size), count, axis, 1), shape, axis)
     ways = product(*([n for n in range(1, min(extent, count) + 1) if extent % n == 0] for extent in shape))
     most = max(n for way in ways if (n := prod(way)) <= count)
     used = int(thread.max()) + 1
-    runs = np.flatnonzero(places(partition_layout(shape, size, count, axis, 1), shape, axis)[1] == 0)
+    runs = np.flatnonzero(places(partition_layout(MemoryTile(shape, size), count, axis, 1), shape, axis)[1] == 0)
     first = np.split(runs, np.flatnonzero(np.diff(runs) != 1) + 1)[0]
     assert used == most or len(first) * size % 32 == 0 or len(first) == prod(shape)
 
@@ -106,7 +106,7 @@ def test_as_many_threads_as_divide_or_whole_sectors(shape, size, count) -> None:
     ],
 )
 def test_known_layouts(shape, size, count, text) -> None:
-    assert str(partition_layout(shape, size, count, "tx")) == text
+    assert str(partition_layout(MemoryTile(shape, size), count, "tx")) == text
 
 
 SPEC = """kernel: k
@@ -130,7 +130,7 @@ def test_ops_invert_it_and_move_vectors_of_its_width(scope, dtype, rows, columns
     """A kernel that copies in and out through it is proved, and its accesses are the layout's vectors."""
     size = np.dtype(dtype).itemsize
     axis, count = lane_axis(scope, 96)
-    layout = partition_layout((rows, columns), size, count, axis)
+    layout = partition_layout(MemoryTile((rows, columns), size), count, axis)
     blocks, at = {"cta": (1, "0"), "warp": (3, "warpid"), "thread": (96, "tx")}[scope]
     built = tilegen.build(SPEC.format(**locals()))
     widths = {c.picked["elems"] for o in built.plan.operations for c in o.choices if c.question == "vector_width"}

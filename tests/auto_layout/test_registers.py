@@ -19,7 +19,7 @@ from tilegen.errors import SpecError
 from tilegen.layouts import Iter, TileLayout, counted_shape, mma_fragment, parse
 from tilegen.ops import OPS
 from tilegen.ops.flows import fixed
-from tilegen.ops.partition_layout import partition_layout
+from tilegen.ops.partition_layout import MemoryTile, partition_layout
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import Spec
 
@@ -104,7 +104,7 @@ def test_the_list_of_layouts_has_pairs_that_are_written_differently_and_are_equa
 def test_what_is_stretched_is_held_by_all_threads_along_it(shape, threads, data) -> None:
     """Projected and laid out again, the result is one-to-one with its copies and held by whoever holds a part of it."""
     order = tuple(data.draw(st.permutations(range(len(shape)))))
-    layout = partition_layout(shape, 4, threads, "tx", data.draw(st.sampled_from([1, 2, 4])), order)
+    layout = partition_layout(MemoryTile(shape, 4, order), threads, "tx", data.draw(st.sampled_from([1, 2, 4])))
     lost = data.draw(st.integers(0, len(shape) - 1))
     owners = owners_of(layout, shape, (0,) * len(shape), shape)
     small = tuple(1 if d == lost else n for d, n in enumerate(shape))
@@ -327,13 +327,13 @@ def test_a_vector_is_no_wider_than_memory_allows_every_thread() -> None:
     text = spec(Q, 'copy: {src: q, dst: "Y[bx, 0:32, 2:66]"}\n' + CAST)
     found = choose_registers(load_plain(text.replace("float32, shape: [2, 32, 64]}", "float32, shape: [2, 32, 66]}")))
     assert choice_of(found, "q").proof.endswith("8 bytes a thread") and texts(found)["q"].endswith("1@tx, 1)]")
-    assert texts(found)["q"] == str(partition_layout((32, 64), 4, 64, "tx", 2))
+    assert texts(found)["q"] == str(partition_layout(MemoryTile((32, 64), 4), 64, "tx", 2))
 
 
 def test_a_column_major_array_gives_vectors_along_its_columns() -> None:
     columns = 'bfloat16, shape: [2, 32, 64], layout: "S[(2,32,64):(2048,1,32)]"}'
     found = choose_registers(load_plain(spec("", LOAD).replace("bfloat16, shape: [2, 32, 64]}", columns)))
-    assert texts(found)["p"] == str(partition_layout((32, 64), 2, 64, "tx", order=(1, 0)))
+    assert texts(found)["p"] == str(partition_layout(MemoryTile((32, 64), 2, (1, 0)), 64, "tx"))
     assert choice_of(found, "p").proof.endswith("16 bytes a thread")
 
 

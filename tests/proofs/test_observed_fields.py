@@ -44,7 +44,7 @@ def list_leaves(thing: Any, key: Key = ("", ""), path: Path = (), is_index: bool
     if isinstance(thing, tuple | Mapping):
         for n, x in thing.items() if isinstance(thing, Mapping) else enumerate(thing):
             yield from list_leaves(x, key, (*path, n), is_index)
-    elif key == ("Naming", "entries") and isinstance(thing, int):
+    elif key == ("LetStatement", "entries") and isinstance(thing, int):
         return  # a name for a constant is written out where it is used
     elif is_index and (isinstance(thing, int | Formula) or (isinstance(thing, Var) and path[-1] != 0)):
         yield key, path

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tilegen.errors import Mark
 from tilegen.index import Var, bound, dividends, evaluate, least
 from tilegen.spec.expressions import parse_value
-from tilegen.spec.findings import Flaw, Passage
+from tilegen.spec.findings import Flawed, Passage
 from tilegen.spec.names import Names
 
 NAMES = Names({"a": Var("a", 40), "b": Var("b", 9, 1, 1), "c": Var("c", 65, 8, 8), "K": 6})
@@ -102,7 +102,7 @@ def test_an_expression_means_what_python_means(text: str, values: dict[str, int]
     try:
         index = parse(text).index
         expected = python_value(text, values)
-    except Flaw:
+    except Flawed:
         return  # it may divide by 0, or what is divided is always negative
     except _Negative:
         return
@@ -118,7 +118,7 @@ def test_what_is_divided_and_negative_is_told(text: str, values: dict[str, int])
     """Where no dividend that is said to count is negative, the value is that of Python, which divides downwards."""
     try:
         index = parse(text).index
-    except Flaw:
+    except Flawed:
         return
     counted = [(part, when) for part, when in dividends(index) if evaluate(when, values)]
     if any(evaluate(part, values) < 0 for part, _ in counted):
@@ -161,7 +161,7 @@ def test_what_is_divided_and_negative_is_told(text: str, values: dict[str, int])
     ],
 )
 def test_errors_point_at_their_characters(text: str, code: str, column: int, length: int) -> None:
-    with pytest.raises(Flaw) as caught:
+    with pytest.raises(Flawed) as caught:
         parse(text)
     finding = caught.value.diagnostic
     assert finding is not None

@@ -12,7 +12,7 @@ from tilegen.errors import InputError, SpecError
 from tilegen.index import Var, bound, evaluate, least
 from tilegen.ops import ALL_OPS
 from tilegen.spec import load
-from tilegen.spec.data import Call, Loop, Meeting, Spec
+from tilegen.spec.data import Call, Loop, Spec, SyncStatement
 
 ROOT = Path(__file__).parents[2]
 BUFFERS = """\
@@ -300,7 +300,7 @@ def test_loops_nest_in_order_and_know_their_range() -> None:
     assert (outer.var, outer.start, outer.stop, outer.step) == (Var("k", 8, 1, 1), 1, 8, 3)
     assert (inner.var, inner.unroll) == (Var("j", 4), True)
     meeting = inner.body[0]
-    assert isinstance(meeting, Meeting)
+    assert isinstance(meeting, SyncStatement)
     assert meeting.scope == "cta"
 
 

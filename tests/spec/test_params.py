@@ -10,8 +10,8 @@ import tilegen
 from tilegen.errors import SpecError
 from tilegen.report.resolved import resolved_text
 from tilegen.spec import load
+from tilegen.spec.models import VERSION
 from tilegen.spec.printing import print_spec
-from tilegen.spec.version import VERSION
 
 TEXT = "kernel: k\nparams: {{{params}}}\nthreads: 32\nops: []\n"
 

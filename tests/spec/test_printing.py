@@ -23,7 +23,7 @@ from tilegen.planner import plan_spec
 from tilegen.render import render
 from tilegen.spec import load as load_alone
 from tilegen.spec.data import Spec, WholeCall
-from tilegen.spec.findings import Flaw
+from tilegen.spec.findings import Flawed
 from tilegen.spec.outline import outline
 from tilegen.spec.printing import print_spec
 from tilegen.spec.spelling import spell_index
@@ -148,7 +148,7 @@ def test_what_is_not_known_is_refused() -> None:
 def test_an_expression_is_read_back(text: str, values: dict[str, int]) -> None:
     try:
         index = parse(text).index
-    except Flaw:
+    except Flawed:
         return  # it divides by what may be 0
     spelled = spell_index(index)
     again = parse(spelled).index
@@ -162,7 +162,7 @@ def test_no_parentheses_but_those_that_are_needed(text: str) -> None:
     """Without any pair it is another expression, or none."""
     try:
         index = parse(text).index
-    except Flaw:
+    except Flawed:
         return
     assume(isinstance(index, Formula))
     spelled = spell_index(index)
@@ -184,7 +184,7 @@ def pairs(text: str) -> Iterator[tuple[int, int]]:
 def read(text: str) -> Index | None:
     try:
         return parse(text).index
-    except Flaw:
+    except Flawed:
         return None
 
 

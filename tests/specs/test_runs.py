@@ -17,7 +17,7 @@ from tilegen.index import evaluate
 from tilegen.interpret import corners
 from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Memory
-from tilegen.proofs.floats import compare_floats, computes, float_inputs, run_bounded
+from tilegen.proofs.floats import FloatRun, compare_floats, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import inputs_of, parameter_cases
 from tilegen.reference import Input, run_reference
 from tilegen.spec.outline import launch_of
@@ -47,7 +47,7 @@ def _compare_floats(built: Draft) -> None:
         ctas = _ctas(launch_of(built.spec, case).grid, built.plan.cluster)
         given = {n: f(np.arange(int(evaluate(arrays[n].span, case)))) for n, f in patterns.items()}
         images = runner_of(Path(built.spec.path)).run(given, case, ctas)
-        wanted = run_bounded(built.spec, ctas, patterns, case, is_host=True)
+        wanted = run_bounded(built.spec, FloatRun(ctas, patterns, case), is_host=True)
         assert set(wanted) == set(images)
         for name, image in images.items():
             at, bound = wanted[name]

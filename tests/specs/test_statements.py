@@ -10,7 +10,7 @@ import tilegen
 from tilegen.errors import ProofError, SpecError
 from tilegen.pipeline import load
 from tilegen.planner import plan_spec
-from tilegen.spec.data import Guarded, Loop, Naming
+from tilegen.spec.data import LetStatement, Loop, WhenStatement
 from tilegen.spec.outline import outline
 from tilegen.spec.printing import print_spec
 
@@ -51,8 +51,8 @@ def test_what_is_read_and_printed_is_read_again() -> None:
     spec = load(HEAD + MIXED)
     assert load(print_spec(spec)) == spec
     kinds = [type(p.statement) for p in outline(spec).placed]
-    assert (kinds.count(Naming), kinds.count(Guarded), kinds.count(Loop)) == (2, 2, 1)
-    naming = outline(spec).find(Naming)[0]
+    assert (kinds.count(LetStatement), kinds.count(WhenStatement), kinds.count(Loop)) == (2, 2, 1)
+    naming = outline(spec).find(LetStatement)[0]
     assert [var.name for var, _ in naming.entries] == ["four", "first", "most", "row"]
     assert print_spec(spec).count("four") == 1  # a number is folded where it is named
 

@@ -7,7 +7,7 @@ a compiler cannot fuse it with an addition behind the text's back, and ``fma`` i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -77,13 +77,13 @@ def _rounded(
 
 
 def _called(
-    name: str, exact: Callable[..., Any], single: str, double: str, ulps: tuple[float, float],
-    host: tuple[float, float] = (2, 2), source: str = CUDA_MATH, tiny: float = 0.0,
+    name: str, exact: Callable[..., Any], c: tuple[str, str], ulps: tuple[float, float],
+    host: tuple[float, float] = (2, 2), source: str = CUDA_MATH,
 ) -> MathFunction:  # fmt: skip
-    """A monotone function of one float, rounded somehow."""
+    """A monotone function of one float, rounded somehow; pairs are of float32 and float64."""
     own, hosts = dict(zip(FLOATS, ulps, strict=True)), dict(zip(FLOATS, host, strict=True))
-    c = _by_type(single, double)
-    return MathFunction(name, 1, FLOATS, exact, c, "same", own, hosts, f"{source}; {GLIBC}", tiny, is_monotone=True)
+    said = f"{source}; {GLIBC}"
+    return MathFunction(name, 1, FLOATS, exact, _by_type(*c), "same", own, hosts, said, is_monotone=True)
 
 
 def _compared(name: str, exact: Callable[..., Any]) -> MathFunction:
@@ -135,16 +135,18 @@ _TABLE = (
         "int32": "abs({0})", "int64": "llabs({0})", "float32": "fabsf({0})", "float64": "fabs({0})",
     }),
     MathFunction("floor", 1, FLOATS, np.floor, _by_type("floorf({0})", "floor({0})"), is_monotone=True),
-    _called("sqrt", np.sqrt, "sqrtf({0})", "sqrt({0})", (0.5, 0.5), (0.5, 0.5), IEEE),
-    _called("rsqrt", lambda x: 1 / np.sqrt(x), "rsqrtf({0})", "rsqrt({0})", (2, 1)),
-    _called("exp", np.exp, "expf({0})", "exp({0})", (2, 1)),
-    _called("exp2", np.exp2, "{use:exp2_approx}({0})", "exp2({0})", (2, 1), source=PTX_EX2, tiny=2.0**-126),
-    _called("log", np.log, "logf({0})", "log({0})", (1, 1)),
-    _called("log2", np.log2, "log2f({0})", "log2({0})", (1, 1)),
-    _called("tanh", np.tanh, "tanhf({0})", "tanh({0})", (2, 1)),
-    _called("erf", _erf, "erff({0})", "erf({0})", (2, 2)),
-    _called("sigmoid", _sigmoid, "__fdividef(1.0f, 1.0f + expf(-({0})))", "1.0 / (1.0 + exp(-({0})))", (5, 4), (5, 5),
-            source=f"{CUDA_MATH} (expf), Intrinsic Functions (__fdividef)", tiny=2.0**-126),
+    _called("sqrt", np.sqrt, ("sqrtf({0})", "sqrt({0})"), (0.5, 0.5), (0.5, 0.5), IEEE),
+    _called("rsqrt", lambda x: 1 / np.sqrt(x), ("rsqrtf({0})", "rsqrt({0})"), (2, 1)),
+    _called("exp", np.exp, ("expf({0})", "exp({0})"), (2, 1)),
+    replace(_called("exp2", np.exp2, ("{use:exp2_approx}({0})", "exp2({0})"), (2, 1), source=PTX_EX2), tiny=2.0**-126),
+    _called("log", np.log, ("logf({0})", "log({0})"), (1, 1)),
+    _called("log2", np.log2, ("log2f({0})", "log2({0})"), (1, 1)),
+    _called("tanh", np.tanh, ("tanhf({0})", "tanh({0})"), (2, 1)),
+    _called("erf", _erf, ("erff({0})", "erf({0})"), (2, 2)),
+    replace(
+        _called("sigmoid", _sigmoid, ("__fdividef(1.0f, 1.0f + expf(-({0})))", "1.0 / (1.0 + exp(-({0})))"), (5, 4),
+                (5, 5), f"{CUDA_MATH} (expf), Intrinsic Functions (__fdividef)"),
+        tiny=2.0**-126),
     MathFunction("float32", 1, ("bool", *INTS, "float64"), lambda x: np.asarray(x, np.float64),
              _each("(float){0}", ("bool", *INTS, "float64")), "float32", {"float32": 0.5}, {"float32": 0.5}, IEEE,
              is_monotone=True, binding=15),

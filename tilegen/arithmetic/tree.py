@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from tilegen.dtypes import DTYPES
+from tilegen.kept import keep
 
 NODE_TYPES = ("bool", "int32", "int64", "float32", "float64")
 _NARROW = {"float": "float32", "int": "int32", "uint": "int32", "bool": "bool"}
@@ -101,6 +102,7 @@ def find_elements(node: Node) -> tuple[Element, ...]:
     return tuple(found[k] for k in sorted(found))
 
 
+@keep
 def count_written(node: Node) -> int:
     """The nodes of a tree, each as often as it stands there.
 
@@ -108,12 +110,4 @@ def count_written(node: Node) -> int:
     >>> count_written(half), count_written(Apply("+", (half, half), "float32"))
     (3, 7)
     """
-    return _count_written(node, {})
-
-
-def _count_written(node: Node, known: dict[int, int]) -> int:
-    """``known``: of nodes by identity."""
-    if id(node) not in known:
-        args = node.args if isinstance(node, Apply) else ()
-        known[id(node)] = 1 + sum(_count_written(arg, known) for arg in args)
-    return known[id(node)]
+    return 1 + sum(count_written(arg) for arg in node.args) if isinstance(node, Apply) else 1

@@ -73,18 +73,18 @@ def list_alternatives(
     ops = dict.fromkeys(call.op for call in outline(spec).calls)
     asked = [v for op in ops for v in OPS[op].variants if near is None or v.constrain]
     groups = [list(group) for _, group in groupby(_stand_ins(form, DTYPES[buffer.dtype].bytes), key=lambda s: s.change)]
-    pinned: dict[int, Spec] = {}
+    pinned: dict[TileLayout | ComposeLayout, Spec] = {}
     for group in groups:
         widest = None
         for s in group:  # wide vectors first: where the widest are not used, forbidding them changes nothing
             if widest is None or s.kept_elems < widest:
                 some = [v for v in asked if not (found and v.adapts)]  # these need not be asked again
-                if id(s.layout) not in pinned:
-                    pinned[id(s.layout)] = pin_layout(spec, buffer.name, s.layout)
-                if group is not groups[0] and not _has_place(pinned[id(s.layout)]):
+                if s.layout not in pinned:
+                    pinned[s.layout] = pin_layout(spec, buffer.name, s.layout)
+                if group is not groups[0] and not _has_place(pinned[s.layout]):
                     continue  # padded it has no room beside the other buffers
                 heard: list[Alternative] = []
-                for call, context, own in _listen(pinned[id(s.layout)], buffer, s, some):
+                for call, context, own in _listen(pinned[s.layout], buffer, s, some):
                     heard += own
                     is_first = near is None and len(groups) == 1 and widest is None
                     if is_first and not own and not list_hopes(call, context):

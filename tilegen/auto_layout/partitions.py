@@ -12,7 +12,15 @@ from tilegen.ops.computing import stretch
 from tilegen.ops.flows import Dims, Flow
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
 from tilegen.ops.ownership import own
-from tilegen.ops.partition_layout import SHARINGS, VECTOR_BYTES, Sharing, lane_axis, partition_layout, vector_elems
+from tilegen.ops.partition_layout import (
+    SHARINGS,
+    VECTOR_BYTES,
+    MemoryTile,
+    Sharing,
+    lane_axis,
+    partition_layout,
+    vector_elems,
+)
 from tilegen.ops.registers import widest_access
 from tilegen.ops.shares import list_partitions
 from tilegen.spaces import REGISTER
@@ -33,15 +41,17 @@ def partitions_of(context: Context, call: Call, flow: Flow, most_bytes: int = VE
 
     Of a tile whose registers are all stretched, those that the op would make itself. ``most_bytes``: of a vector.
     """
-    held = [f for f in flow.sides if call.regions[f].buffer.traits.is_held]
+    registers = [f for f in flow.sides if call.regions[f].buffer.traits.is_held]
     covering = list_covering(call, flow)
-    if held and all(is_stretched(flow, f) for f in held):
+    if registers and all(is_stretched(flow, f) for f in registers):
         found = _as_planned(context, call.scope, flow, [call.regions[f] for f in covering])
         return tuple(part for part in found if part.vector_bytes <= most_bytes)
-    sizes = (DTYPES[call.regions[f].buffer.dtype].bytes for f in held if not is_stretched(flow, f))
+    sizes = (DTYPES[call.regions[f].buffer.dtype].bytes for f in registers if not is_stretched(flow, f))
     region, widest = call.regions[covering[0]], max(sizes, default=1)
-    of_tile = context, call.scope, flow, region, flow.sides[covering[0]], widest
-    return tuple(dict.fromkeys(_partition_tile(*of_tile, sharing, most_bytes) for sharing in SHARINGS))
+    memory = bind(region, context.memories[region.buffer.name], context.known)
+    tile = MemoryTile(flow.lengths, memory.elem_bytes, _order_in_memory(memory, flow.sides[covering[0]]))
+    held = _Held(flow, memory, tile, lane_axis(call.scope, context.launch.threads), widest, most_bytes)
+    return tuple(dict.fromkeys(_partition_tile(context, held, sharing) for sharing in SHARINGS))
 
 
 def is_stretched(flow: Flow, name: str) -> bool:
@@ -56,25 +66,36 @@ def list_covering(call: Call, flow: Flow) -> list[str]:
     return sorted((f for f in fields if not is_stretched(flow, f)), key=lambda f: f not in written)
 
 
-def _partition_tile(
-    context: Context, scope: str, flow: Flow, region: Region, dims: Dims, held_bytes: int, sharing: Sharing,
-    most_bytes: int,
-) -> Partition:  # fmt: skip
-    """The partition of a flow's tile by a region of memory that covers it (``dims`` as in the flow).
+@dataclass(frozen=True)
+class _Held:
+    """The tile of a flow as registers hold it, and the memory that covers it, which has it as ``tile``.
+
+    ``lanes``: the axis and the number of the threads that share it. ``elem_bytes``: of a register's element, 1 where
+    there is none; ``most_bytes``: of a vector.
+    """
+
+    flow: Flow
+    memory: Operand
+    tile: MemoryTile
+    lanes: tuple[str, int]
+    elem_bytes: int
+    most_bytes: int
+
+
+def _partition_tile(context: Context, held: _Held, sharing: Sharing) -> Partition:
+    """The partition of a flow's tile by a region of memory that covers it.
 
     Vectors are the widest, up to so many bytes, that the region's begins, edges and alignment allow for every thread,
-    and with which a thread has registers for its elements of ``held_bytes``, where there are such.
+    and with which a thread has registers for its elements, where there are such.
     """
-    memory = bind(region, context.memories[region.buffer.name], context.known)
-    axis, threads = lane_axis(scope, context.launch.threads)
-    order = _order_in_memory(memory, dims)
-    most = vector_elems(flow.lengths, max(1, most_bytes // memory.elem_bytes), order)
-    width, allowed = most, list[Partition]()
+    memory, (axis, threads) = held.memory, held.lanes
+    width = vector_elems(held.tile, max(1, held.most_bytes // memory.elem_bytes))
+    allowed = list[Partition]()
     while True:
-        layout = partition_layout(flow.lengths, memory.elem_bytes, threads, axis, width, order, sharing)
-        if width == 1 or width <= _allowed(context, layout, flow, memory):
+        layout = partition_layout(held.tile, threads, axis, width, sharing)
+        if width == 1 or width <= _allowed(context, layout, held.flow, memory):
             allowed.append(Partition(layout, width * memory.elem_bytes))
-            if (bound(extent_of(layout, "m")) - 1) * held_bytes <= MAX_REGISTER_BYTES:
+            if (bound(extent_of(layout, "m")) - 1) * held.elem_bytes <= MAX_REGISTER_BYTES:
                 return allowed[-1]
         if width == 1:
             return allowed[0]

@@ -36,7 +36,7 @@ from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
 from tilegen.layouts import row_major
 from tilegen.ops.dispatch import dispatch
-from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
+from tilegen.ops.partition_layout import VECTOR_BYTES, MemoryTile, lane_axis, partition_layout
 from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.outline import outline
@@ -314,8 +314,8 @@ def _say_fitting_layout(spec: Spec, buffer: Buffer, calls: Sequence[Call]) -> st
     """A layout that fits a register buffer, to copy: each element once, dealt out to the threads of its first op."""
     scope, role = (calls[0].scope, calls[0].role) if calls else ("cta", "")
     axis, threads = lane_axis(scope, spec.threads_of(role))
-    extents = tuple(n for n in buffer.shape if isinstance(n, int))
-    layout = partition_layout(extents, DTYPES[buffer.dtype].bytes, threads, axis, 1)
+    tile = MemoryTile(tuple(n for n in buffer.shape if isinstance(n, int)), DTYPES[buffer.dtype].bytes)
+    layout = partition_layout(tile, threads, axis, 1)
     return f'write its layout, for example "{layout}"'
 
 

@@ -29,7 +29,7 @@ from tilegen.gpu.call.kind_of_call import form_of_output
 from tilegen.pipeline import Built
 from tilegen.plan import arguments
 from tilegen.proofs.against import choose_given
-from tilegen.proofs.floats import run_bounded
+from tilegen.proofs.floats import FloatRun, run_bounded
 from tilegen.reference import Array, Input
 from tilegen.spec.data import Buffer
 from tilegen.spec.outline import declared_buffers
@@ -187,7 +187,8 @@ def compare_results(asked: FunctionTask, inputs: Mapping[str, Array], results: M
     elements = sum(int(np.prod(form_array(a, case)[0])) for a in asked.outputs)
     given: dict[str, Input] = {name: image.__getitem__ for name, image in inputs.items()}
     with np.errstate(all="ignore"):  # random bits are NaNs of every kind
-        bounds = run_bounded(spec, choose_ctas(asked.built, case, elements, seed=0), given, case, is_tight=False)
+        run = FloatRun(choose_ctas(asked.built, case, elements, seed=0), given, case)
+        bounds = run_bounded(spec, run, is_tight=False)
     for name, (at, want) in sorted(bounds.items()):
         got = results[name][at]
         wrong, _ = find_beyond(got, want)

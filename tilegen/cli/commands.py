@@ -194,8 +194,7 @@ def verify(
 @with_color
 def explain(
     spec: str, form: str, only: int | None, shows_all: bool, access: int | None, events: bool, rows: int | None,
-    pass_name: str | None, arch: str | None, settings: dict[str, int | float], compiles: bool, resolved: bool,
-    expanded: bool, is_short: bool, jobs: int,
+    compiles: bool, resolved: bool, expanded: bool, is_short: bool, **of_spec: Any,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
@@ -211,7 +210,7 @@ def explain(
         summary_command,
     )
 
-    wishes = ExplainWishes(spec, arch, settings, jobs, pass_name)
+    wishes = ExplainWishes(spec, **of_spec)
     if (resolved or expanded or is_short) and not is_typed("form"):
         form = "text"  # whatever the configuration says
     if (only is not None or shows_all) and (
@@ -337,10 +336,7 @@ def layout(form: str, **wishes: Any) -> int:
 @with_pass
 @with_spec_options
 @with_color
-def view(
-    what: str | None, shape: str | None, output: str | None, opens: bool, pass_name: str | None, arch: str | None,
-    settings: dict[str, int | float],
-) -> int:  # fmt: skip
+def view(what: str | None, **options: Any) -> int:
     """Write one self-contained HTML page: layouts, banks and tiled products to look at and to edit.
 
     Of a SPEC (a .yaml file, or -, standard input) it also shows memories, choices with what was rejected, roles over
@@ -348,7 +344,7 @@ def view(
     """
     from tilegen.cli.viewing import ViewWishes, view_command
 
-    return view_command(ViewWishes(what, shape, output, opens, arch, settings, pass_name))
+    return view_command(ViewWishes(what, **options))
 
 
 @cli.command(short_help="What an error code means.")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tilegen.errors import Diagnostic, InputError, Mark
+from tilegen.errors import Diagnostic, Flaw, InputError, Mark
 from tilegen.near_words import find_near
 
 CODE = "TG605"
@@ -86,7 +86,7 @@ def _check(path: Path, text: str, table: Any) -> dict[str, Any]:
     if not isinstance(table, dict):
         hint = "write [tool.tilegen] and its keys below"
         raise InputError(Diagnostic(CODE, "tool.tilegen must be a table", _find(path, text, "tilegen"), hint))
-    wrong = [Diagnostic(CODE, *found) for key, value in table.items() if (found := _judge(path, text, key, value))]
+    wrong = [flaw.locate(_find(path, text, key)) for key, value in table.items() if (flaw := _judge(key, value))]
     if wrong:
         raise InputError(wrong)
     if table.get("out", "-") != "-":
@@ -94,25 +94,24 @@ def _check(path: Path, text: str, table: Any) -> dict[str, Any]:
     return dict(table)
 
 
-def _judge(path: Path, text: str, key: str, value: Any) -> tuple[str, Mark, str] | None:
-    """What is wrong with a key, where, and the nearest fix."""
-    mark = _find(path, text, key)
+def _judge(key: str, value: Any) -> Flaw | None:
+    """What is wrong with a key."""
     if key not in KEYS:
         near = find_near(key, KEYS)
         hint = f"did you mean '{near}'?" if near else f"the keys are {', '.join(KEYS)}"
-        return f"unknown key '{key}' in [tool.tilegen]", mark, hint
+        return Flaw(CODE, f"unknown key '{key}' in [tool.tilegen]", key, hint)
     if key == "jobs":
         if type(value) is not int or value < 1:
-            return f"'jobs' must be an integer of at least 1, not {value!r}", mark, "for example jobs = 4"
+            return Flaw(CODE, f"'jobs' must be an integer of at least 1, not {value!r}", key, "for example jobs = 4")
     elif type(value) is not str or not value:
-        return f"'{key}' must be a text, not {value!r}", mark, f'for example {key} = "{_EXAMPLES[key]}"'
+        return Flaw(CODE, f"'{key}' must be a text, not {value!r}", key, f'for example {key} = "{_EXAMPLES[key]}"')
     elif key == "format" and value not in ("text", "json"):
-        return f"'format' must be text or json, not {value!r}", mark, ""
+        return Flaw(CODE, f"'format' must be text or json, not {value!r}", key)
     elif key == "arch":
         from tilegen.arch import ARCHES
 
         if value not in ARCHES:
-            return f"'arch' must be one of {', '.join(ARCHES)}, not {value!r}", mark, ""
+            return Flaw(CODE, f"'arch' must be one of {', '.join(ARCHES)}, not {value!r}", key)
     return None
 
 

@@ -7,8 +7,9 @@ of a range, in each class of residues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import lcm
 
@@ -192,8 +193,9 @@ class _Search:
                 if rule is not None and rule.period:
                     rests.append((x, is_difference))
                 elif rule is not None and is_difference:
+                    value = partial(_value_at, x, v, points)
                     for limit in (0, 1):
-                        at = _find_first(x, v, rule, points, many, ends, limit)
+                        at = _find_first(value, rule, many, ends, limit)
                         bases += [at - 1, at]
         near = _list_residues(rests, v, points, np.stack(bases, axis=1))
         if near is None:
@@ -205,17 +207,17 @@ class _Search:
         return _merge_points([spread | {v.name: values.ravel() * v.step}])
 
 
+def _value_at(x: Index, v: Var, points: Points, steps: Ints) -> Ints:
+    """An expression at each point, with as many steps of a variable."""
+    return np.broadcast_to(np.asarray(evaluate(x, {**points, v.name: steps * v.step}), np.int64), steps.shape)
+
+
 def _find_first(
-    x: Index, v: Var, rule: Slope, points: Points, many: int, ends: tuple[int, int], limit: int
+    value: Callable[[Ints], Ints], rule: Slope, many: int, ends: tuple[int, int], limit: int
 ) -> Ints:  # fmt: skip
-    """Of each point the first step of a variable with which an expression has passed a limit; behind the last, if none.
-
-    The expression never falls along the variable, or never rises.
+    """Of each of many points the first step of a variable with which a value has passed a limit; behind the last, if
+    none. The value, of a step of each point, never falls along the variable, or never rises.
     """
-
-    def value(at: Ints) -> Ints:
-        return np.broadcast_to(np.asarray(evaluate(x, {**points, v.name: at * v.step}), np.int64), (many,))
-
     low, high = np.full(many, ends[0]), np.full(many, ends[1] + 1)
     if rule.rise:
         missing = (limit - value(low)) if rule.slope > 0 else value(low) - limit + 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilegen.index import INT_LIMIT, Var, evaluate, to_c
 from tilegen.interpret.fault import DISAGREE, MALFORMED, MISALIGNED, OUT_OF_BOUNDS, OVERFLOW, RANGE, REGISTER_INDEX
-from tilegen.interpret.reading import MemoryPlace, Root, Text
+from tilegen.interpret.reading import MemoryPlace, Root, Text, read_address
 from tilegen.interpret.site import Site
 from tilegen.plan import Memory, Ref
 
@@ -77,7 +77,7 @@ def find(ref: Ref, site: Site) -> MemoryPlace:
     place = site.frame.places.get(ref.memory.name)
     if place is None:
         site.fail(MALFORMED, f"memory {ref.memory.name} does not exist here")
-    address = site.address(ref)
+    address = read_address(ref)
     if not place.is_formal and ref.memory is not place.root.memory:
         place = site.view(ref.memory)
     root = place.root

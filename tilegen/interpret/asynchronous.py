@@ -15,6 +15,8 @@ from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENC
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
 from tilegen.interpret.order import NEVER, Clocks, Shadow
+from tilegen.interpret.phases import SlotsOfCtas
+from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
@@ -42,7 +44,7 @@ def _fetch(src: Touch, site: Site) -> tuple[Array, Holding | None]:
     """The bits of every thread, and what nobody may write until they have landed."""
     group = site.group
     bits = np.zeros((len(group), src.elems), site.machine.domain.bits(src.ref.memory.elem_bytes))
-    holds = group.spread(True if src.where is True else value_of(site.text(src.where), site))
+    holds = group.spread(True if src.where is True else value_of(read_text(src.where), site))
     some = site.narrow(group.where(holds))
     if not len(some.group):
         return bits, None
@@ -137,7 +139,7 @@ def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
     shape = [len(site.group), *step.map.box]
     flat, inside = np.zeros(shape, np.int64), np.ones(shape, bool)
     for k, (d, x, n) in enumerate(zip(step.map.dims, step.at, step.map.box, strict=True)):
-        text = site.text(x)
+        text = read_text(x)
         value = site.group.spread(value_of(text, site))
         check_int(text, value, site)
         if step.done is None and np.any(value < 0):
@@ -171,15 +173,16 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     ctas = [peer_of(rank, site) for rank in step.peers.ranks()] if step.peers else [group.cta]
     log, started = site.machine.log, {}
     if log is not None:
-        phase = phases.current(step.done.barrier, slot, ctas[0])
+        phase = phases.current(SlotsOfCtas(step.done.barrier, slot, ctas[0]))
         started = log.load(step, (step.map.memory.name, shared.name), slot, ctas, phase, site)
     for cta in ctas:
-        agent = phases.agent_of(step.done.barrier, slot, cta)
+        slots = SlotsOfCtas(step.done.barrier, slot, cta)
+        agent = phases.agent_of(slots)
         site.clocks.ticks[agent] += 1
         _fill(step, shared, cells + (cta - group.cta)[:, None] * (shared.pool.bytes // shared.size), bits, agent, site)
         if log is not None:
-            log.land(step, started, slot, cta, phases.current(step.done.barrier, slot, cta), site)
-        phases.deliver(step.done.barrier, slot, agent, step.map.box_bytes, cta, group, site.narrow(group))
+            log.land(step, started, slot, cta, phases.current(slots), site)
+        phases.deliver(slots, agent, step.map.box_bytes, group, site.narrow(group))
 
 
 def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -> None:
@@ -192,7 +195,7 @@ def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, si
             shared.own(at)
             continue
         granules, who = _granules(shared, cells[row], row, site.group)
-        refuse_unfenced(shared, granules, who, row, "fills", site)
+        refuse_unfenced(SharedAccess(shared, granules, who, row), "fills", site)
         clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "fills", granules[:, None], _at(shared, row), site)
         shared.own(granules)
@@ -256,7 +259,7 @@ def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) ->
             shared.refuse_others(granules[:, None], site)
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
-        refuse_unfenced(shared, granules, who, row, "reads", site)
+        refuse_unfenced(SharedAccess(shared, granules, who, row), "reads", site)
     result: Array = shared.pool.cells[shared.size].take(cells)
     return result
 
@@ -282,19 +285,28 @@ def _at(shared: Shared, row: int) -> Any:
     return lambda entry, granules: (row, shared.where(entry, granules)[1])
 
 
-def refuse_unfenced(
-    shared: Shared, granules: Array, who: Group, row: int, verb: str, site: Site, reader: str = "TMA"
-) -> None:
+@dataclass(frozen=True)
+class SharedAccess:
+    """Granules of shared memory that the async proxy touches for a thread, the one of a ``row``, or for its warp."""
+
+    shared: Shared
+    granules: Array
+    who: Group  # as often as there are granules
+    row: int
+
+
+def refuse_unfenced(access: SharedAccess, verb: str, site: Site, reader: str = "TMA") -> None:
     """Raise where the async proxy would not see a plain write that each of ``who`` is ordered after."""
+    shared, granules = access.shared, access.granules
     shadow = shared.pool.shadow
-    bad = np.flatnonzero(shadow.is_unfenced(granules, who))
+    bad = np.flatnonzero(shadow.is_unfenced(granules, access.who))
     if len(bad):
         first = granules[bad[0]]
         is_late = shadow.fence_epoch[first] != NEVER
         how = "and fenced after the sync that tells of it" if is_late else "without a fence after it"
         _, what = shared.where(int(bad[0]), granules[:, None])
         message = f"{verb} {what}, which a thread wrote {how}: {reader} may not see that in order"
-        site.fail(UNFENCED, message, row, other_op=int(shadow.writer_op[first]), insert=("sync: async",))
+        site.fail(UNFENCED, message, access.row, other_op=int(shadow.writer_op[first]), insert=("sync: async",))
 
 
 # ---------------------------------------------------------------- mbarriers
@@ -302,7 +314,7 @@ def slot_of(slot: Slot, site: Site) -> Array:
     """The number of the slot for each thread."""
     if slot.barrier not in site.machine.plan.barriers:
         site.fail(MALFORMED, f"barrier {slot.barrier.name} is none of the plan's")
-    value = site.group.spread(value_of(site.text(slot.at), site))
+    value = site.group.spread(value_of(read_text(slot.at), site))
     bad = (value < 0) | (value >= slot.barrier.slots)
     if bad.any():
         row = int(bad.argmax())
@@ -313,7 +325,7 @@ def slot_of(slot: Slot, site: Site) -> Array:
 
 def peer_of(rank: Index, site: Site) -> Array:
     """The simulated CTA of a rank in each thread's cluster."""
-    value, crew = site.group.spread(value_of(site.text(rank), site)), site.group.crew
+    value, crew = site.group.spread(value_of(read_text(rank), site)), site.group.crew
     bad = (value < 0) | (value >= np.prod(crew.cluster))
     if bad.any():
         row = int(bad.argmax())
@@ -328,10 +340,10 @@ def arrive(step: Arrive, site: Site) -> None:
         _arrive_landed(step, slot, site)
         return
     cta = site.group.cta if step.rank is None else peer_of(step.rank, site)
-    phases, log = site.machine.phases, site.machine.log
+    phases, log, slots = site.machine.phases, site.machine.log, SlotsOfCtas(step.slot.barrier, slot, cta)
     if log is not None:
-        log.arrive(step, slot, cta, phases.current(step.slot.barrier, slot, cta), site)
-    phases.arrive(step.slot.barrier, slot, step.bytes, cta, site.group, site)
+        log.arrive(step, slot, cta, phases.current(slots), site)
+    phases.arrive(slots, step.bytes, site.group, site)
 
 
 def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
@@ -342,20 +354,21 @@ def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
     if not QUEUES[step.landed].arrive or step.bytes or step.rank is not None:
         site.fail(MALFORMED, f"what lands in {step.landed} does not arrive so")
     phases, group = site.machine.phases, site.group
-    agent = phases.agent_of(step.slot.barrier, slot, group.cta)
+    slots = SlotsOfCtas(step.slot.barrier, slot, group.cta)
+    agent = phases.agent_of(slots)
     site.clocks.ticks[distinct(agent)] += 1
     site.clocks.copiers.update(agent.tolist())
     site.machine.flights.hand_over(step.landed, group, agent)
     if site.machine.log is not None:
-        site.machine.log.arrive(step, slot, group.cta, phases.current(step.slot.barrier, slot, group.cta), site)
-    phases.arrive(step.slot.barrier, slot, 0, group.cta, group, site, agent)
+        site.machine.log.arrive(step, slot, group.cta, phases.current(slots), site)
+    phases.arrive(slots, 0, group, site, agent)
 
 
 def await_phase(step: Await, site: Site) -> Blocked | None:
     """Each thread waits until the phase of its parity has completed."""
-    parity = site.group.spread(value_of(site.text(step.parity), site))
+    parity = site.group.spread(value_of(read_text(step.parity), site))
     phases, barrier, slot, log = site.machine.phases, step.slot.barrier, slot_of(step.slot, site), site.machine.log
-    blocked = phases.wait(barrier, slot, parity, site.group, site)
+    blocked, slots = phases.wait(barrier, slot, parity, site.group, site), SlotsOfCtas(barrier, slot, site.group.cta)
     if log is None:
         return blocked
-    return after(blocked, lambda: log.wait(step, slot, phases.current(barrier, slot, site.group.cta) - 1, site))
+    return after(blocked, lambda: log.wait(step, slot, phases.current(slots) - 1, site))

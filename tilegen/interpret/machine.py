@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.arithmetic import TYPED, Domain
@@ -15,31 +15,10 @@ from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.phases import Phases
-from tilegen.interpret.reading import Address, MemoryPlace, Root, Text, form
+from tilegen.interpret.reading import MemoryPlace, Root, form
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.interpret.watched import Watched
-from tilegen.interpret.wide import Together, Unrolled
-from tilegen.kept import keep
-from tilegen.plan import PRODUCTS, Effects, Memory, Plan, Ref, Repeat, Step, Touch, begin, effects, flatten, walk
-
-
-@dataclass(frozen=True)
-class Readings:
-    """What was read of a plan, for every run of it: by the id of what was read, which is held too.
-
-    ``together``: of unrolled loops, the trips that are carried out as one.
-    """
-
-    texts: dict[int, tuple[Index, Text]] = field(default_factory=dict)
-    addresses: dict[int, tuple[Ref, Address]] = field(default_factory=dict)
-    effects: dict[int, tuple[Step, Effects]] = field(default_factory=dict)
-    together: dict[int, tuple[Step, Unrolled | None, dict[object, tuple[Together, ...]]]] = field(default_factory=dict)
-
-
-@keep
-def readings_of(plan: Plan) -> Readings:
-    """The tables of a plan, empty at first."""
-    return Readings()
+from tilegen.plan import PRODUCTS, Memory, Plan, Repeat, Touch, begin, flatten, walk
 
 
 class Machine:
@@ -55,7 +34,6 @@ class Machine:
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
         self.waiting: dict[str, Any] = {}  # the Site where each role waits
         self.phases = Phases(plan, crew, self.clocks)
-        self.readings = readings_of(plan)
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
         self.places: dict[str, MemoryPlace] = {}
         self.views: dict[tuple[object, ...], MemoryPlace] = {}  # by form: several views of an array have its name
@@ -112,13 +90,6 @@ class Machine:
         for store in self.watched:
             if (found := store()) is not None:
                 found.fence(group)
-
-    def effects_of(self, step: Step) -> Effects:
-        """What a step touches, asked once; the table holds the step too, so that its id stays its own."""
-        entry = self.readings.effects.get(id(step))
-        if entry is None:
-            entry = self.readings.effects[id(step)] = (step, effects(step))
-        return entry[1]
 
     def roles_of(self, loop: str) -> set[str]:
         """The roles that run a loop of that name."""

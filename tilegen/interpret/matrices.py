@@ -11,6 +11,7 @@ import numpy as np
 
 from tilegen.interpret.address import locate, value_of
 from tilegen.interpret.fault import MALFORMED
+from tilegen.interpret.reading import read_text
 from tilegen.interpret.site import Site, require_whole_warps
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import locate_trips, write_held
@@ -53,7 +54,7 @@ def _check(step: Move, rows: Touch, registers: Touch, site: Site) -> Site:
     if not _space(rows.ref, site).is_pooled or not _space(registers.ref, site).is_held:
         site.fail(MALFORMED, f"{name} moves between shared memory and registers")
     require_whole_warps(name, site)
-    return site.narrow(group.where(group.pick(value_of(site.text(rows.where), site))))
+    return site.narrow(group.where(group.pick(value_of(read_text(rows.where), site))))
 
 
 def _space(ref: Ref, site: Site) -> Space:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,6 +30,15 @@ def count_products(plan: Plan) -> int:
     """The agents of each CTA that multiply."""
     found = (effects(step).instruction for step in all_steps(plan))
     return -(-plan.threads // WARPGROUP) if any(row is not None and row.queue == PRODUCTS for row in found) else 0
+
+
+@dataclass(frozen=True)
+class SlotsOfCtas:
+    """A slot of an mbarrier for each of some threads, in a CTA each."""
+
+    barrier: Barrier
+    slot: Array
+    cta: Array
 
 
 class Phases:
@@ -58,14 +68,14 @@ class Phases:
             self.before[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
             self.passed[b.name] = np.zeros((*shape, crew.seats_of_warps), np.int32)
 
-    def agent_of(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
-        """The agent that does what is reported to a slot of each of some CTAs."""
-        result: Array = self.crew.agent(cta, self.first[barrier.name] + slot)
+    def agent_of(self, slots: SlotsOfCtas) -> Array:
+        """The agent that does what is reported to each slot."""
+        result: Array = self.crew.agent(slots.cta, self.first[slots.barrier.name] + slots.slot)
         return result
 
-    def current(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
-        """The phase that a slot of each of some CTAs is in: arrivals and bytes count for it."""
-        result: Array = self.phase[barrier.name][cta, slot]
+    def current(self, slots: SlotsOfCtas) -> Array:
+        """The phase that each slot is in: arrivals and bytes count for it."""
+        result: Array = self.phase[slots.barrier.name][slots.cta, slots.slot]
         return result
 
     def sender_of(self, group: Group) -> Array:
@@ -81,8 +91,7 @@ class Phases:
         return result
 
     def arrive(
-        self, barrier: Barrier, slot: Array, announced: int, cta: Array, group: Group, site: Reporter,
-        agent: Array | None = None,
+        self, slots: SlotsOfCtas, announced: int, group: Group, site: Reporter, agent: Array | None = None
     ) -> None:  # fmt: skip
         """Each thread announces bytes and arrives, in a CTA each; what it knew is known to who waits for the phase.
 
@@ -90,6 +99,7 @@ class Phases:
         phase before is complete: else it may be that one that it arrives for. ``agent``: not the threads arrive but an
         agent for each, whose work alone is known then.
         """
+        barrier, slot, cta = slots.barrier, slots.slot, slots.cta
         name, at = barrier.name, (cta, slot)
         early = ~self._knows(barrier, at, group, self.known[name][at], self.phase[name][at])
         if early.any():
@@ -120,13 +130,12 @@ class Phases:
             self.reachers[int(cta[row]), int(group.seat[row])] = site, row
         self._complete(barrier, site)
 
-    def deliver(
-        self, barrier: Barrier, slot: Array, agent: Array, amount: int, cta: Array, group: Group, site: Reporter
-    ) -> None:
+    def deliver(self, slots: SlotsOfCtas, agent: Array, amount: int, group: Group, site: Reporter) -> None:
         """TMA reports the bytes that it has brought to a CTA for each thread that started it.
 
         To another CTA only when the phase before is known to be complete there: else they may count for that.
         """
+        barrier, slot, cta = slots.barrier, slots.slot, slots.cta
         name, at = barrier.name, (cta, slot)
         early = ~self._knows(barrier, at, group, self.known[name][at], self.phase[name][at]) & (cta != group.cta)
         if early.any():

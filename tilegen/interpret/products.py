@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.access import distinct
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.address import check_start, find, locate, value_of
-from tilegen.interpret.asynchronous import names_of, refuse_unfenced
+from tilegen.interpret.asynchronous import SharedAccess, names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
 from tilegen.interpret.fragments import (
     HELD_AS,
@@ -24,6 +24,7 @@ from tilegen.interpret.fragments import (
 )
 from tilegen.interpret.memory import Shared
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
+from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
@@ -92,7 +93,7 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     first, second = (next(t for t in touched.touches if t.ref is ref) for ref in (step.a, step.b))
     agent = machine.phases.multiplier_of(group)
     site.clocks.ticks[distinct(agent)] += 1
-    adds = _same_in_a_team(value_of(site.text(step.accumulate), site), "accumulate", site).astype(bool)
+    adds = _same_in_a_team(value_of(read_text(step.accumulate), site), "accumulate", site).astype(bool)
     c_store, c_columns = _watched(written, atom, "C", site)
     parts = [(c_store, c_columns, False)]
     if first.matrix is None:
@@ -105,7 +106,7 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     b = _read_matrix(second, second.matrix, atom.dtype("B"), agent, site).swapaxes(1, 2)
     shape = machine.shapes.setdefault(atom.name, len(machine.shapes) + 1)
     c_store.sum_up(c_columns, shape, group, site)
-    _add_product(a, b, adds, c_store, c_columns, atom, site)
+    _add_product(a, b, adds, _Accumulators(atom, c_store, c_columns), site)
     facts = site.clocks.facts(group.whole, agent[group.heads])
     cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts), facts)
     flight = machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
@@ -147,11 +148,18 @@ class Sum:
         return bits
 
 
-def _add_product(
-    a: Array, b: Array, adds: Array, store: Watched, columns: slice, atom: MmaAtom, site: Site
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class _Accumulators:
+    """Where an atom's product of each warpgroup is added: columns of registers."""
+
+    atom: MmaAtom
+    store: Watched
+    columns: slice
+
+
+def _add_product(a: Array, b: Array, adds: Array, c: _Accumulators, site: Site) -> None:
     """An accumulator is a b, and what it was before for the threads whose product adds to that."""
-    group, domain = site.group, site.machine.domain
+    group, domain, atom, store, columns = site.group, site.machine.domain, c.atom, c.store, c.columns
     owed = store.owed
     if not isinstance(owed, Sum) or not owed.goes_on(atom, group, columns):
         owed = None
@@ -304,7 +312,7 @@ def _borrow(shared: Shared, granules: Array, first: int, agent: int, site: Site)
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent), site.op)
         report(shadow, clash, "reads", granules[:, None], partial(_where, shared, row), site)
     for row, who in zip(rows, warps, strict=True):
-        refuse_unfenced(shared, granules, who, row, "reads", site, "wgmma")
+        refuse_unfenced(SharedAccess(shared, granules, who, row), "reads", site, "wgmma")
 
 
 def _whole_warp(group: Group, row: int, times: int) -> Group:

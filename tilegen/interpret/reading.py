@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.index import INT_LIMIT, Formula, Index, Var, dividends, is_wide, variables
+from tilegen.kept import keep
 from tilegen.plan import Memory, Ref, subscript
 
 
@@ -34,12 +35,16 @@ class Address:
 
 def read_text(x: Index) -> Text:
     """What evaluating ``x`` needs to know of it."""
-    if not isinstance(x, (Var, Formula)):
-        return Text(x, (), (), False)
+    return _read_named(x) if isinstance(x, (Var, Formula)) else Text(x, (), (), False)
+
+
+@keep
+def _read_named(x: Var | Formula) -> Text:
     used = tuple(variables(x))
     return Text(x, used, dividends(x), is_wide(x) or max(v.bound for v in used) > INT_LIMIT)
 
 
+@keep
 def read_address(ref: Ref) -> Address:
     """A Ref's texts."""
     coordinates, offset = tuple(read_text(x) for x in ref.at), subscript(ref)

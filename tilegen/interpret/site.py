@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tilegen.index import Index, Var
+from tilegen.index import Var
 from tilegen.interpret.fault import DISAGREE, PARTIAL_SYNC, Fault, FaultFound
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.order import NOBODY, Clocks, Shadow
-from tilegen.interpret.reading import Address, MemoryPlace, Text, form, read_address, read_text
+from tilegen.interpret.reading import MemoryPlace, form
 from tilegen.interpret.threads import Array, Cta, Group
 from tilegen.interpret.wide import Together
 from tilegen.plan import (
@@ -28,7 +28,6 @@ from tilegen.plan import (
     Memory,
     Mma,
     Move,
-    Ref,
     Repeat,
     Role,
     Shuffle,
@@ -113,13 +112,6 @@ class Site:
         """Threads of all simulated CTAs."""
         return len(self.group.crew.ctas) * self.group.crew.threads
 
-    def text(self, x: Index) -> Text:
-        """``x`` read once; the cache holds ``x`` too, so that its id stays its own."""
-        entry = self.machine.readings.texts.get(id(x))
-        if entry is None:
-            entry = self.machine.readings.texts[id(x)] = (x, read_text(x))
-        return entry[1]
-
     def view(self, memory: Memory) -> MemoryPlace:
         """The place of a memory of the kernel, in the form that a Ref uses."""
         place = self.machine.views.get(form(memory)) or self.frame.places[memory.name]
@@ -127,12 +119,6 @@ class Site:
             used = f"{memory.name} is used as {memory.shape}:{memory.pitches}"
             self.fail(DISAGREE, f"{used}, which the plan does not have")
         return place
-
-    def address(self, ref: Ref) -> Address:
-        entry = self.machine.readings.addresses.get(id(ref))
-        if entry is None:
-            entry = self.machine.readings.addresses[id(ref)] = (ref, read_address(ref))
-        return entry[1]
 
     def awaiting(self, shadow: Shadow, granule: int) -> tuple[str, ...]:
         """The statements that would land the copy in flight that touches a granule."""

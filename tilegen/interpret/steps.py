@@ -16,7 +16,7 @@ from tilegen.interpret.fault import MALFORMED, FaultFound
 from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.meeting import WARP_THREADS, follow, refuse_early, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
-from tilegen.interpret.reading import MemoryPlace, Root
+from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.skipping import Skipping
 from tilegen.interpret.threads import Array
@@ -55,6 +55,7 @@ from tilegen.plan import (
     UnknownStep,
     Wait,
     When,
+    effects,
 )
 
 
@@ -70,7 +71,7 @@ def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
     """Every thread makes its own number of rounds; those that are done sit out."""
     if step.unroll and run_trips_together(step, site):
         return
-    text = site.text(step.count)
+    text = read_text(step.count)
     count = site.group.pick(value_of(text, site))
     is_constant = step.unroll and text.names <= site.frame.constants
     stretches = site.machine.trips.stretches(step.var.name, int(np.max(count)))
@@ -93,8 +94,8 @@ def run_trips_together(step: Repeat, site: Site) -> bool:
     if found is None:
         return False
     nest, parts = found
-    stores = {id(t): site.frame.places[t.ref.memory.name].root.store for t in nest.touches if t.writes}
-    before = [(store, store.save()) for store in stores.values()] if len(nest.body) * len(parts) > 1 else []
+    stores = [site.frame.places[t.ref.memory.name].root.store for t in nest.touches if t.writes]
+    before = [(store, store.save()) for store in stores] if len(nest.body) * len(parts) > 1 else []
     try:
         for part in parts:
             inside = replace(site, together=part)
@@ -128,7 +129,7 @@ def fold_elements(fold: Fold, touched: Effects, site: Site) -> None:
 
 def run_when(step: When, site: Site) -> Iterator[str]:
     """The threads for which the condition holds."""
-    holds = site.group.pick(value_of(site.text(step.condition), site))
+    holds = site.group.pick(value_of(read_text(step.condition), site))
     yield from run_steps(step.body, site.enter(site.group.where(holds)))
 
 
@@ -151,7 +152,7 @@ def run_block(step: Block, site: Site) -> Iterator[str]:
 
 def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
     """A formal variable, by value."""
-    text = site.text(actual)
+    text = read_text(actual)
     value = value_of(text, site)
     check_int(text, site.group.pick(value), site)
     inside.frame.define(formal, value)
@@ -163,7 +164,7 @@ def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
 
 def new_registers(memory: Memory, site: Site) -> MemoryPlace:
     """Registers that nothing has written yet."""
-    (elems,) = (value_of(site.text(n), site) for n in memory.shape)
+    (elems,) = (value_of(read_text(n), site) for n in memory.shape)
     registers = site.machine.new_registers(memory, int(elems))
     return MemoryPlace(Root(memory, registers, (int(elems),), (1,)), (0,), 0, is_formal=False)
 
@@ -197,7 +198,7 @@ def move(step: Move, touched: Effects, site: Site) -> None:
         return
     if not dst.ref.memory.traits.is_held:
         site.fail(MALFORMED, f"a move with a condition writes {dst.ref.memory.name}: only registers can receive zeros")
-    holds = group.spread(value_of(site.text(src.where), site))
+    holds = group.spread(value_of(read_text(src.where), site))
     bits = np.zeros((len(group), src.elems), site.machine.domain.bits(size))
     some = site.narrow(group.where(holds))
     if len(some.group):
@@ -218,7 +219,7 @@ def _read_trips(touch: Touch, site: Site) -> Array:
     """The bits of an access in several trips: a row for each thread and trip of it."""
     assert site.together is not None
     threads, trips, elems = len(site.group), len(site.together), touch.elems
-    if id(touch) in site.together.columns:
+    if site.together.holds(touch):
         _, held = read_held(touch, site)
         return np.broadcast_to(held, (threads, *site.together.grid, elems)).reshape(-1, elems)
     root, flat, who = locate_trips(touch, site)
@@ -334,7 +335,7 @@ def run_steps(steps: Iterable[Step], site: Site) -> Iterator[str]:
             yield from structure(step, site) or ()
             continue
         site.machine.steps += 1
-        found = site.machine.effects_of(step)
+        found = effects(step)
         if found.instruction is not None:
             carry_out(step, found, site)
             continue

@@ -8,7 +8,7 @@ reports the fault where it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -19,11 +19,12 @@ from tilegen.arithmetic import FOLDS, Apply, Element, type_of_element
 from tilegen.index import Index, Var, variables
 from tilegen.interpret.address import locate, value_of
 from tilegen.interpret.fault import FaultFound
-from tilegen.interpret.reading import Root
+from tilegen.interpret.reading import Root, read_address, read_text
 from tilegen.interpret.site import Site
 from tilegen.interpret.threads import Array, Group
-from tilegen.interpret.wide import Fold, Together, Unrolled
-from tilegen.plan import LDMATRIX, LDMATRIX_TRANS, MOVE, Compute, Map, Mma, Move, Repeat, Step, Touch
+from tilegen.interpret.wide import Columns, Fold, Together, Unrolled
+from tilegen.kept import keep
+from tilegen.plan import LDMATRIX, LDMATRIX_TRANS, MOVE, Compute, Map, Mma, Move, Repeat, Step, Touch, effects
 
 _LOADS = (MOVE, LDMATRIX, LDMATRIX_TRANS)
 
@@ -46,13 +47,10 @@ def find_together(step: Repeat, site: Site) -> tuple[Unrolled, tuple[Together, .
 
     What was found is kept for the next time that the loop runs with its operands in the same places.
     """
-    table = site.machine.readings.together
-    if id(step) not in table:
-        table[id(step)] = (step, _find_nest(step, site), {})
-    _, nest, known = table[id(step)]
+    nest = _find_nest(step)
     if nest is None or any(v.name in site.machine.trips.loops for v in nest.variables):
         return None
-    key = _place_key(nest, site)
+    key, known = _place_key(nest, site), _known_parts(nest)
     if key is None:
         return None
     if key not in known:
@@ -63,7 +61,14 @@ def find_together(step: Repeat, site: Site) -> tuple[Unrolled, tuple[Together, .
     return (nest, known[key]) if known[key] else None
 
 
-def _find_nest(step: Repeat, site: Site) -> Unrolled | None:
+@keep
+def _known_parts(nest: Unrolled) -> dict[object, tuple[Together, ...]]:
+    """The trips that are carried out together, by what their columns depend on: empty at first."""
+    return {}
+
+
+@keep
+def _find_nest(step: Repeat) -> Unrolled | None:
     loops: list[Var] = []
     counts: list[int] = []
     body: tuple[Step, ...] = (step,)
@@ -77,7 +82,7 @@ def _find_nest(step: Repeat, site: Site) -> Unrolled | None:
         body = inner.body
     if not body or not all(_may_be_wide(s) for s in body) or int(np.prod(counts)) < 2:
         return None
-    found = tuple((s, site.machine.effects_of(s)) for s in body)
+    found = tuple((s, effects(s)) for s in body)
     touches = [t for _, touched in found for t in touched.touches]
     named = {v.name for t in touches for x in t.ref.at for v in variables(x)} - {v.name for v in loops}
     return Unrolled(tuple(loops), tuple(counts), found, tuple(dict.fromkeys(t.ref.memory.name for t in touches)),
@@ -93,13 +98,12 @@ def _may_be_wide(step: Step) -> bool:
 def _place_key(nest: Unrolled, site: Site) -> tuple[object, ...] | None:
     """What the columns of a nest's operands depend on: where its names begin, and outer unrolled variables."""
     key: list[object] = []
-    stores: dict[int, int] = {}
+    stores: list[object] = []
     for name in nest.memories:
         place = site.frame.places.get(name)
         if place is None:
             return None
-        number = stores.setdefault(id(place.root.store), len(stores))
-        key += [number, id(place.root.memory), place.root.shape]
+        key += [_number(place.root.store, stores), place.root.memory, place.root.shape]
         key += [place.flat, place.coordinates] if place.root.memory.traits.is_held else []
     for name in nest.names:
         value = site.frame.env.get(name)
@@ -110,50 +114,58 @@ def _place_key(nest: Unrolled, site: Site) -> tuple[object, ...] | None:
 def _arrange(nest: Unrolled, site: Site) -> tuple[Together, ...]:
     """The trips in as few parts as possible, or none if that saves nothing."""
     trips = list(product(*(range(n) for n in nest.counts)))
-    columns: dict[int, list[Array]] = {}
-    roots: dict[int, int] = {}  # of each operand in registers: its store
+    held: list[Touch] = []
     for step, touched in nest.body:
         for touch in touched.touches:
             is_held = site.frame.places[touch.ref.memory.name].root.memory.traits.is_held
             if not is_held and (touch.writes or not isinstance(step, Move)):
                 return ()
-            if is_held:
-                columns[id(touch)] = []
+            held += [touch] if is_held else []
+    rows: list[list[Array]] = [[] for _ in held]
+    roots: list[int] = [0] * len(held)  # of each operand in registers: the number of its store
+    stores: list[object] = []
     for own in _sites(site, nest.variables, trips):
-        for touch in nest.touches:
-            if id(touch) in columns:
-                root, flat = locate(touch.ref, touch.elems, own)
-                roots[id(touch)] = id(root.store)
-                columns[id(touch)].append(flat + np.arange(touch.elems))
-    table = {key: np.array(rows, np.int64) for key, rows in columns.items()}
+        for k, touch in enumerate(held):
+            root, flat = locate(touch.ref, touch.elems, own)
+            roots[k] = _number(root.store, stores)
+            rows[k].append(flat + np.arange(touch.elems))
+    table = tuple((touch, np.array(own, np.int64)) for touch, own in zip(held, rows, strict=True))
     if fold := _find_fold(nest, table, roots):
         return (Together(nest.variables, tuple(trips), nest.counts, table, fold),)
     starts = [0]
     while len(starts) <= len(trips) // 2:
-        stop = _count_free(nest, table, roots, starts[-1], len(trips))
+        stop = _count_free(table, roots, starts[-1], len(trips))
         if stop == len(trips):
             ends = [*starts[1:], stop]
             if len(ends) == 1:
                 return (Together(nest.variables, tuple(trips), nest.counts, table),)
             parts = zip(starts, ends, strict=True)
             return tuple(
-                Together(nest.variables, tuple(trips[a:b]), (b - a,), {k: c[a:b] for k, c in table.items()})
+                Together(nest.variables, tuple(trips[a:b]), (b - a,), tuple((touch, c[a:b]) for touch, c in table))
                 for a, b in parts
             )
         starts.append(stop)
     return ()
 
 
-def _count_free(nest: Unrolled, columns: Mapping[int, Array], roots: Mapping[int, int], first: int, count: int) -> int:
+def _number(store: object, stores: list[object]) -> int:
+    """The number of a store among those that came before it, which it then is one of."""
+    for number, other in enumerate(stores):
+        if other is store:
+            return number
+    stores.append(store)
+    return len(stores) - 1
+
+
+def _count_free(columns: Columns, roots: Sequence[int], first: int, count: int) -> int:
     """The first trip after ``first`` that meets one since: it reads or writes what that writes, or writes its reads."""
     wrote: dict[tuple[int, int], int] = {}
     seen: dict[tuple[int, int], int] = {}  # the last trip that touched it at all
     for trip in range(first, count):
-        reads = {(roots[id(t)], e) for t in nest.touches if id(t) in columns for e in columns[id(t)][trip].tolist()}
-        writes = {
-            (roots[id(t)], e) for t in nest.touches if t.writes and id(t) in columns
-            for e in columns[id(t)][trip].tolist()
-        }  # fmt: skip
+        each = zip(columns, roots, strict=True)
+        slots = [(touch, [(root, e) for e in own[trip].tolist()]) for (touch, own), root in each]
+        reads = {slot for _, own in slots for slot in own}
+        writes = {slot for touch, own in slots if touch.writes for slot in own}
         if any(slot in wrote for slot in reads) or any(slot in seen for slot in writes):
             return trip
         wrote |= dict.fromkeys(writes, trip)
@@ -161,7 +173,7 @@ def _count_free(nest: Unrolled, columns: Mapping[int, Array], roots: Mapping[int
     return count
 
 
-def _find_fold(nest: Unrolled, columns: Mapping[int, Array], roots: Mapping[int, int]) -> Fold | None:
+def _find_fold(nest: Unrolled, columns: Columns, roots: Sequence[int]) -> Fold | None:
     """``x = f(x, y)`` trip after trip, with the element of x first and y never written."""
     (step, touched), more = nest.body[0], nest.body[1:]
     if more or not isinstance(step, Compute) or step.wholes or len(step.srcs) != 2:
@@ -176,15 +188,23 @@ def _find_fold(nest: Unrolled, columns: Mapping[int, Array], roots: Mapping[int,
     if sorted(numbers) != [0, 1]:
         return None
     into, new = (touched.read[number] for number in numbers)
-    results = columns[id(dst)][:, 0]
-    if roots[id(into)] != roots[id(dst)] or not np.array_equal(columns[id(into)][:, 0], results):
+    root, own = _find_columns(dst, columns, roots)
+    into_root, into_columns = _find_columns(into, columns, roots)
+    new_root, new_columns = _find_columns(new, columns, roots)
+    results = own[:, 0]
+    if into_root != root or not np.array_equal(into_columns[:, 0], results):
         return None
-    if roots[id(new)] == roots[id(dst)]:
+    if new_root == root:
         return None  # what is folded could be a result
-    each = {int(r): columns[id(new)][results == r, 0] for r in results}
+    each = {int(r): new_columns[results == r, 0] for r in results}
     if len({len(own) for own in each.values()}) > 1 or len(each) == len(results):
         return None
     return Fold(tree.function, dtype, np.array([[r, *own] for r, own in each.items()]))
+
+
+def _find_columns(touch: Touch, columns: Columns, roots: Sequence[int]) -> tuple[int, Array]:
+    """The number of an operand's store, and its columns."""
+    return next((root, own) for (one, own), root in zip(columns, roots, strict=True) if one is touch)
 
 
 # ---------------------------------------------------------------- operands of one trip or of many
@@ -222,7 +242,7 @@ def locate_trips(touch: Touch, site: Site) -> tuple[Root, Array, Group]:
     if site.together is None:
         root, flat = locate(touch.ref, touch.elems, site)
         return root, flat, site.group
-    wide = _in_all_trips(site, site.address(touch.ref).names, touch.ref.memory.name)
+    wide = _in_all_trips(site, read_address(touch.ref).names, touch.ref.memory.name)
     root, flat = locate(touch.ref, touch.elems, wide)
     return root, flat, wide.group
 
@@ -252,7 +272,7 @@ def _in_all_trips(site: Site, names: Set[str], memory: str = "") -> Site:
 
 def values_of(x: Index, site: Site) -> Array:
     """The value of an integer expression in each row of an operand: (threads * trips,)."""
-    text = site.text(x)
+    text = read_text(x)
     together = site.together
     if together is None:
         return site.group.spread(value_of(text, site))

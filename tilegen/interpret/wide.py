@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +9,8 @@ import numpy as np
 from tilegen.index import Var
 from tilegen.interpret.threads import Array
 from tilegen.plan import Effects, Step, Touch
+
+Columns = tuple[tuple[Touch, Array], ...]  # of operands in registers: of each, as it stands in its step
 
 
 @dataclass(frozen=True)
@@ -47,31 +48,36 @@ class Together:
     """Trips that are carried out as one: the values of the loops' variables in each of them, in order.
 
     ``grid``: how many trips along each loop, or of all loops in one number. ``columns``: of each operand in registers,
-    by its id, the elements in each trip: (trips, elements).
+    the elements in each trip, (trips, elements).
     """
 
     variables: tuple[Var, ...]
     trips: tuple[tuple[int, ...], ...]
     grid: tuple[int, ...]
-    columns: Mapping[int, Array]
+    columns: Columns
     fold: Fold | None = None
     taken: dict[int, tuple[slice | Array, tuple[int, ...]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.trips)
 
+    def holds(self, touch: Touch) -> bool:
+        """Is an operand in registers?"""
+        return any(own is touch for own, _ in self.columns)
+
     def find(self, touch: Touch) -> tuple[slice | Array, tuple[int, ...]]:
         """The columns of a register operand, one trip's behind another's, and the grid of those trips.
 
         Along a loop in which its place stays the same it is there once.
         """
-        found = self.taken.get(id(touch))
+        number = next(k for k, (own, _) in enumerate(self.columns) if own is touch)
+        found = self.taken.get(number)
         if found is None:
-            columns = self.columns[id(touch)].reshape(*self.grid, -1)
+            columns = self.columns[number][1].reshape(*self.grid, -1)
             for axis in range(len(self.grid)):
                 first = columns.take([0], axis)
                 columns = first if (columns == first).all() else columns
-            found = self.taken[id(touch)] = _as_slice(columns.ravel()), columns.shape[:-1]
+            found = self.taken[number] = _as_slice(columns.ravel()), columns.shape[:-1]
         return found
 
 

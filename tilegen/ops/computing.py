@@ -129,8 +129,8 @@ class ElementLoop:
         flat = [o.memory.traits.is_held or not (may_pass_end(o) or owned.limits) for o in self.distinct]
         self.e = context.fresh("e")
         self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.e})
-        sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if not o.memory.traits.is_held)}
-        self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
+        in_memory = [k for k, o in enumerate(self.operands) if not o.memory.traits.is_held]
+        self.loaded = {k: self._load(self.operands[k], side, cap) for side, k in enumerate(in_memory, 1)}
         self.held: dict[int, Memory] = {}
         self.taken = {m.name for m in self.formals.formals}
         for k, loaded in self.loaded.items():

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic import Element, Node
+from tilegen.errors import Flaw
 from tilegen.index import Index
 from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
@@ -41,17 +42,17 @@ class ElementwiseFields(OpFields):
     partition: SharePin = None
 
 
-def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], place: str) -> tuple[str, str, str] | None:
+def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], place: str) -> Flaw | None:
     """What is wrong with operands that are to be stretched over a shape, or None."""
     for name, region in operands.items():
         if align_shapes(region.shape, shape) is None:
             own = list(region.shape)
             message = f"'{name}' has the shape {own}, which does not stretch over the result's {list(shape)}"
-            return message, place, "shapes are compared from the right, extents of 1 stretch"
+            return Flaw("TG212", message, place, "shapes are compared from the right, extents of 1 stretch")
     return None
 
 
-def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> tuple[str, str, str] | None:
+def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> Flaw | None:
     if expression is None:
         return None
     read, written = list(expression.operands.values()), list_fields(regions, ("dst",))
@@ -59,11 +60,12 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     for name, tree in zip(written, expression.trees, strict=True):
         dst = regions[name]
         if isinstance(tree, Element) and is_same_place(read[tree.number], dst):
-            return f"this elementwise writes '{dst.text}' onto itself, which changes nothing", "expr", ELSEWHERE
+            message = f"this elementwise writes '{dst.text}' onto itself, which changes nothing"
+            return Flaw("TG212", message, "expr", ELSEWHERE)
         if drop_ones(dst.shape) != drop_ones(shape):
             message = f"results have one shape, and '{name_of_result(name)}' has {list(dst.shape)}"
             message += f" where '{name_of_result(written[0])}' has {list(shape)}"
-            return message, name, "extents of 1 do not count; another shape is an op of its own"
+            return Flaw("TG212", message, name, "extents of 1 do not count; another shape is an op of its own")
     return check_broadcast(shape, expression.operands, "expr")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic.constants import reject_value, say_range
+from tilegen.errors import Flaw
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.partition import Fill
@@ -45,10 +46,10 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     return {"dst": np.broadcast_to(here.domain.fill(call.fields.value, dst.buffer.dtype), dst.lengths)}
 
 
-def _check_value(fields: FillFields, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+def _check_value(fields: FillFields, regions: Mapping[str, Region]) -> Flaw | None:
     dtype = regions["dst"].buffer.dtype
     reason = reject_value(fields.value, dtype)
-    return ("TG214", reason, "value", say_range(dtype)) if reason else None
+    return Flaw("TG214", reason, "value", say_range(dtype)) if reason else None
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:

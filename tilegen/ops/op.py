@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilegen.arithmetic import Domain
 from tilegen.decisions import Choice, Cost
+from tilegen.errors import Flaw
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flow, Flows, no_flows
 from tilegen.ops.operand import Context
@@ -161,31 +162,31 @@ class WholeOp(WholeForm):
     axes: Callable[[WholeCall], tuple[int, ...] | None] = lambda call: None
 
 
-def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], tuple[str, str, str, str] | None]:
+def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], Flaw | None]:
     """The check of an op that moves elements as they are: both sides have one dtype."""
 
-    def check(fields: Any, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+    def check(fields: Any, regions: Mapping[str, Region]) -> Flaw | None:
         src, dst = (regions[name].buffer for name in ("src", "dst"))
         if src.dtype == dst.dtype:
             return None
         message = f"dtypes differ, and {op} converts nothing: '{src.name}' is {src.dtype}, '{dst.name}' is {dst.dtype}"
         way = f"{src.scope} -> {dst.scope}" if src.scope != dst.scope else f"within {src.scope} memory"
-        return "TG213", message, "dst", f"'cast: {{src: .., dst: ..}}' converts {way}"
+        return Flaw("TG213", message, "dst", f"'cast: {{src: .., dst: ..}}' converts {way}")
 
     return check
 
 
-def find_uncomputed(operands: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
+def find_uncomputed(operands: Mapping[str, Buffer]) -> Flaw | None:
     """What is wrong with an operand, by its field, of a type that nothing computes with."""
     for name, buffer in operands.items():
         dtype = buffer.dtype
         if dtype in _UNCOMPUTED:
             message = f"'{buffer.name}': nothing computes with {dtype}"
-            return "TG212", message, name, _UNCOMPUTED[dtype]
+            return Flaw("TG212", message, name, _UNCOMPUTED[dtype])
     return None
 
 
-def refuse_uncomputed(fields: Any, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+def refuse_uncomputed(fields: Any, regions: Mapping[str, Region]) -> Flaw | None:
     """``find_uncomputed`` of the regions of a call."""
     return find_uncomputed({name: region.buffer for name, region in regions.items()})
 

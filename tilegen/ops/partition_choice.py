@@ -182,7 +182,8 @@ def _partition_choice(tiles: Sequence[OrderedTile], found: Sequence[_Plan], best
     tile, bundle = best.tile, max(best.widths)
     outer = -(-tile.count // bundle // tile.threads)
     picked = {"outer": outer, "threads": tile.threads, "elems": bundle, "order": tile.order}
-    cheapest = [min((f for f in found if f.tile is t), key=lambda f: f.cost.key) for t in _tiles(found)]
+    costed = [own for t in tiles if (own := [f for f in found if f.tile is t])]
+    cheapest = [min(own, key=lambda f: f.cost.key) for own in costed]
     if why_pinned:
         cheapest = [best, *(f for f in cheapest if f.tile is not tile)]
     candidates = tuple(Candidate(f.tile.order, f.cost, judge(f.cost, best.cost, f is best)) for f in cheapest)
@@ -195,7 +196,3 @@ def _partition_choice(tiles: Sequence[OrderedTile], found: Sequence[_Plan], best
     else:
         why = f"the cheapest of {len(cheapest)} orders; in {len(tiles) - len(cheapest)} more no access is wide enough"
     return Choice("partition", picked, candidates, why)
-
-
-def _tiles(found: Sequence[_Plan]) -> list[OrderedTile]:
-    return list({id(f.tile): f.tile for f in found}.values())

@@ -6,6 +6,7 @@ Copies of memories walk a tile so without naming a layout; here the partition is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
 from typing import Literal
@@ -32,22 +33,41 @@ def lane_axis(scope: str, role_threads: int) -> tuple[str, int]:
     return (number.name if isinstance(number, Var) else ""), count
 
 
-def partition_layout(
-    lengths: Sequence[int],
-    elem_bytes: int,
-    threads: int,
-    axis: str,
-    width_elems: int = 0,
-    order: Sequence[int] = (),
-    sharing: Sharing = "evenly",
-    beside: int = 0,
-) -> TileLayout:
-    """The layout over ``lengths`` that gives each of ``threads`` threads, numbered by ``axis``, whole vectors.
+@dataclass(frozen=True)
+class MemoryTile:
+    """A tile of a memory: its extents, the bytes of an element, and the dimensions from the slowest to the fastest.
 
-    A vector has at most ``width_elems`` elements (16 bytes of the memory's ``elem_bytes`` if 0), a power of two, along
-    the dimension that is fastest in memory; neighbour threads hold neighbour vectors of it, then of the next dimension.
-    What is left is walked in registers: axis m counts the elements of a vector, then a thread's vectors. ``order`` are
-    the dimensions from the slowest in memory to the fastest, row-major if empty.
+    Without ``order`` it is row-major. Raises ValueError for extents or bytes below 1, and for an order that does not
+    name each dimension once.
+
+    >>> MemoryTile((64, 12), 4).fastest, MemoryTile((64, 12), 4, (1, 0)).fastest
+    ((1, 0), (0, 1))
+    """
+
+    lengths: Sequence[int]
+    elem_bytes: int
+    order: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if min((*self.lengths, self.elem_bytes)) < 1:
+            raise ValueError(f"lengths and bytes are at least 1: {self.lengths}, {self.elem_bytes}")
+        if sorted(self.fastest) != list(range(len(self.lengths))):
+            raise ValueError(f"an order names each of {len(self.lengths)} dimensions once, not {tuple(self.order)}")
+
+    @property
+    def fastest(self) -> tuple[int, ...]:
+        """The dimensions, the fastest first."""
+        return (tuple(self.order) or tuple(range(len(self.lengths))))[::-1]
+
+
+def partition_layout(
+    tile: MemoryTile, threads: int, axis: str, width_elems: int = 0, sharing: Sharing = "evenly", beside: int = 0
+) -> TileLayout:
+    """The layout over a tile that gives each of ``threads`` threads, numbered by ``axis``, whole vectors.
+
+    A vector has at most ``width_elems`` elements (16 bytes of them if 0), a power of two, along the dimension that is
+    fastest in memory; neighbour threads hold neighbour vectors of it, then of the next dimension. What is left is
+    walked in registers: axis m counts the elements of a vector, then a thread's vectors.
 
     Of extents that are no powers of two as many threads are taken as divide them, so that the threads of one access
     fill whole 32-byte sectors if they can; threads beyond these own nothing. Threads that go ``row by row`` lie along
@@ -57,66 +77,73 @@ def partition_layout(
     each warp at most ``beside`` threads lie along the fastest dimension, if it is not 0, and the others along the next.
     ``axis`` is "" for one thread.
 
-    >>> print(partition_layout((1, 4096), 2, 512, "tx"))
+    >>> print(partition_layout(MemoryTile((1, 4096), 2), 512, "tx"))
     S[(512, 8):(1@tx, 1)]
-    >>> print(partition_layout((1, 257), 4, 128, "tx"), partition_layout((1, 257), 4, 128, "tx", sharing="unevenly"))
+    >>> odd = MemoryTile((1, 257), 4)
+    >>> print(partition_layout(odd, 128, "tx"), partition_layout(odd, 128, "tx", sharing="unevenly"))
     S[(1, 257):(1@tx, 1)] S[(3, 128):(1, 1@tx)]
-    >>> print(partition_layout((64, 64), 4, 32, "laneid"))
+    >>> print(partition_layout(MemoryTile((64, 64), 4), 32, "laneid"))
     S[(32, 2, 16, 4):(4, 16@laneid, 1@laneid, 1)]
-    >>> print(partition_layout((64, 64), 4, 32, "laneid", order=(1, 0)))
+    >>> print(partition_layout(MemoryTile((64, 64), 4, order=(1, 0)), 32, "laneid"))
     S[(16, 4, 32, 2):(1@laneid, 1, 4, 16@laneid)]
 
-    Raises ValueError for lengths, threads or widths below 1, a width that is no power of two, more than one thread
-    without an axis, and an order that does not name each dimension once.
+    Raises ValueError for threads or widths below 1, a width that is no power of two, and more than one thread without
+    an axis.
     """
-    width_elems = width_elems or max(1, VECTOR_BYTES // elem_bytes)
-    order = tuple(order) or tuple(range(len(lengths)))
-    _check(lengths, elem_bytes, threads, axis, width_elems, order)
-    fastest = order[::-1]
-    vector = _split_vector([lengths[d] for d in fastest], width_elems)
-    left = [lengths[d] // n for d, n in zip(fastest, vector, strict=True)]
-    vector_bytes = prod(vector) * elem_bytes
+    width_elems = width_elems or max(1, VECTOR_BYTES // tile.elem_bytes)
+    _check(threads, axis, width_elems)
+    extents = [tile.lengths[d] for d in tile.fastest]
+    vector = _split_vector(extents, width_elems)
+    left = [n // k for n, k in zip(extents, vector, strict=True)]
     lanes = _deal_lanes(left, min(_LANES, threads), beside) if beside else (1,) * len(left)
     over = tuple(n // k for n, k in zip(left, lanes, strict=True))
-    dealt = _deal(over, threads // prod(lanes), vector_bytes, sharing)
-    made: dict[int, list[Iter]] = {d: [] for d in range(len(lengths))}
-    thread, register = 1, 1
-    for d, n in zip(fastest, vector, strict=True):
-        made[d].insert(0, Iter(n, register))
-        register *= n
-    for d, n in (*zip(fastest, lanes, strict=True), *zip(fastest, dealt, strict=True)):
-        made[d].insert(0, Iter(n, thread, axis or "m"))
-        thread *= n
-    for d, n, rest in zip(fastest, dealt, over, strict=True):
-        made[d].insert(0, Iter(-(-rest // n), register))
-        register *= -(-rest // n)
-    shard = tuple(i for d in range(len(lengths)) for i in made[d] if i.extent != 1)
-    if axis and thread == 1:  # one thread of all owns the tile: its axis is named, so that it is known whose it is
+    dealt = _deal(over, threads // prod(lanes), prod(vector) * tile.elem_bytes, sharing)
+    steps = [-(-n // k) for n, k in zip(over, dealt, strict=True)]
+    shard = _lay_out(tile.fastest, (vector, steps), (lanes, dealt), axis or "m")
+    if axis and prod(lanes) * prod(dealt) == 1:  # one of all owns the tile: its axis says whose it is
         shard = (Iter(1, 1, axis), *shard)
     return TileLayout(shard or (Iter(1, 1),))
 
 
-def vector_elems(lengths: Sequence[int], width_elems: int, order: Sequence[int] = ()) -> int:
+def _lay_out(
+    fastest: Sequence[int], registers: Sequence[Sequence[int]], threads: Sequence[Sequence[int]], axis: str
+) -> tuple[Iter, ...]:
+    """The iters of each dimension: elements of a vector innermost, then threads, then steps of a thread.
+
+    ``registers``: the elements of a vector and the steps, ``threads``: those of a warp and all others, each along the
+    dimensions in the order of ``fastest``.
+    """
+    made: dict[int, list[Iter]] = {d: [] for d in sorted(fastest)}
+    (vector, steps), thread, register = registers, 1, 1
+    for d, n in zip(fastest, vector, strict=True):
+        made[d].insert(0, Iter(n, register))
+        register *= n
+    for counts in threads:
+        for d, n in zip(fastest, counts, strict=True):
+            made[d].insert(0, Iter(n, thread, axis))
+            thread *= n
+    for d, n in zip(fastest, steps, strict=True):
+        made[d].insert(0, Iter(n, register))
+        register *= n
+    return tuple(i for iters in made.values() for i in iters if i.extent != 1)
+
+
+def vector_elems(tile: MemoryTile, width_elems: int) -> int:
     """The elements that ``partition_layout`` gives a thread at once, of at most ``width_elems``.
 
-    >>> vector_elems((6, 4), 16), vector_elems((64, 12), 16)
+    >>> vector_elems(MemoryTile((6, 4), 4), 16), vector_elems(MemoryTile((64, 12), 4), 16)
     (8, 4)
     """
-    fastest = (tuple(order) or tuple(range(len(lengths))))[::-1]
-    return prod(_split_vector([lengths[d] for d in fastest], width_elems))
+    return prod(_split_vector([tile.lengths[d] for d in tile.fastest], width_elems))
 
 
-def _check(
-    lengths: Sequence[int], elem_bytes: int, threads: int, axis: str, width_elems: int, order: Sequence[int]
-) -> None:
-    if min((*lengths, elem_bytes, threads, width_elems)) < 1:
-        raise ValueError(f"lengths, bytes, threads and widths are at least 1: {lengths}, {threads}, {width_elems}")
+def _check(threads: int, axis: str, width_elems: int) -> None:
+    if min(threads, width_elems) < 1:
+        raise ValueError(f"threads and widths are at least 1: {threads}, {width_elems}")
     if width_elems & (width_elems - 1):
         raise ValueError(f"a vector has 1, 2, 4, ... elements, not {width_elems}")
     if threads > 1 and not axis:
         raise ValueError(f"{threads} threads need an axis that numbers them")
-    if sorted(order) != list(range(len(lengths))):
-        raise ValueError(f"an order names each of {len(lengths)} dimensions once, not {tuple(order)}")
 
 
 def _split_vector(lengths: Sequence[int], width: int) -> list[int]:

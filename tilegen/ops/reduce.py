@@ -17,6 +17,7 @@ from tilegen.arithmetic import Apply, Element, Node, Whole, common_type, to_type
 from tilegen.arithmetic import Literal as Number
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
+from tilegen.errors import Flaw
 from tilegen.near_words import suggest
 from tilegen.ops.computing import Computed, ElementLoop, stretch, stretch_all
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
@@ -82,67 +83,70 @@ def _shape_of(call: Call) -> tuple[int, ...]:
     return span_shapes(tuple(call.expression.operands.values()))
 
 
-def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> tuple[str, str, str] | None:
+def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> Flaw | None:
     if ("src" in regions) == (expression is not None):
-        return "reduce takes one of 'src' and 'expr'", "expr", "write 'src: x' or 'expr: \"x * x\"'"
+        return Flaw("TG212", "reduce takes one of 'src' and 'expr'", "expr", "write 'src: x' or 'expr: \"x * x\"'")
     place = "src" if expression is None else "expr"
     operands = {"src": regions["src"]} if expression is None else expression.operands
     if not operands:
-        return "nothing that has elements is reduced", place, "name a buffer"
+        return Flaw("TG212", "nothing that has elements is reduced", place, "name a buffer")
     shape = span_shapes(tuple(operands.values()))
     wrong = check_broadcast(shape, operands, place)
     if wrong:
         return wrong
     if fields.axis >= len(shape):
-        return f"'axis' is {fields.axis}, and the shape is {list(shape)}", "axis", f"0 to {len(shape) - 1}"
+        message = f"'axis' is {fields.axis}, and the shape is {list(shape)}"
+        return Flaw("TG212", message, "axis", f"0 to {len(shape) - 1}")
     wanted = tuple(1 if d == fields.axis else n for d, n in enumerate(shape))
     for name in list_fields(regions, _WRITTEN):
         own = regions[name].shape
         if drop_ones(own) != drop_ones(wanted) or len(own) > len(wanted):
             message = f"'{name}' has the shape {list(own)}, and {list(wanted)} is left"
-            return message, name, "keep the axis as an extent of 1"
+            return Flaw("TG212", message, name, "keep the axis as an extent of 1")
     return _check_ops(fields, regions, shape[fields.axis])
 
 
-def _check_ops(fields: Any, regions: Mapping[str, Region], extent: int) -> tuple[str, str, str] | None:
+def _check_ops(fields: Any, regions: Mapping[str, Region], extent: int) -> Flaw | None:
     """What is wrong with the names that say what each result is, and where it lies."""
     results = list_fields(regions, ("dst",))
     names = list(map(name_of_result, results))
     for key, said in (("op", fields.op), ("index", fields.index)):
         if isinstance(said, dict) and names == [""]:
-            return f"'{key}' has names of results, and 'dst' has none", key, "write 'dst: {NAME: REGION, ..}'"
+            message = f"'{key}' has names of results, and 'dst' has none"
+            return Flaw("TG212", message, key, "write 'dst: {NAME: REGION, ..}'")
         if isinstance(said, dict) and (unknown := [name for name in said if name not in names]):
             message = f"'{key}' names '{unknown[0]}', which is no result"
-            return message, result_field(key, unknown[0]), suggest(unknown[0], names)
+            return Flaw("TG212", message, result_field(key, unknown[0]), suggest(unknown[0], names))
     if isinstance(fields.op, dict) and (lacking := [name for name in names if name not in fields.op]):
-        return f"'op' does not say what '{lacking[0]}' is", "op", f"add '{lacking[0]}: sum'"
+        return Flaw("TG212", f"'op' does not say what '{lacking[0]}' is", "op", f"add '{lacking[0]}: sum'")
     if isinstance(fields.index, str) and names != [""]:
-        return "'index' says for which result it is, as 'dst' has names", "index", f"write '{{{names[0]}: REGION}}'"
+        message = "'index' says for which result it is, as 'dst' has names"
+        return Flaw("TG212", message, "index", f"write '{{{names[0]}: REGION}}'")
     each = (_check_index(fields, regions, result, extent) for result in results)
     return next(filter(None, each), None)
 
 
 def _check_index(
     fields: Any, regions: Mapping[str, Region], result: str, extent: int
-) -> tuple[str, str, str] | None:  # fmt: skip
+) -> Flaw | None:  # fmt: skip
     """What is wrong with where an extreme lies: it is asked for by the ops that say it, in integers that hold it."""
     op, index, named = _op_of(fields, result), _index_of(result), name_of_result(result)
     at = "op" if isinstance(fields.op, str) else result_field("op", named)
     if op not in _PLACED:
-        return ("'index' is where argmax and argmin lie", index, "remove it") if index in regions else None
+        return Flaw("TG212", "'index' is where argmax and argmin lie", index, "remove it") if index in regions else None
     if index not in regions:
         write = f"index: {{{named}: i}}" if named else "index: i"
         other = f"{'op' if at == 'op' else named}: {op[3:]}"
-        return f"{op} says where it lies in 'index'", at, f"add '{write}', or take '{other}'"
+        return Flaw("TG212", f"{op} says where it lies in 'index'", at, f"add '{write}', or take '{other}'")
     if fields.accumulate:
-        return f"{op} takes in nothing that dst held: where would it lie?", "accumulate", "remove it"
+        return Flaw("TG212", f"{op} takes in nothing that dst held: where would it lie?", "accumulate", "remove it")
     roots = {regions[name].buffer.root: name for name in list_fields(regions, ("dst",))}
     if (same := roots.get(regions[index].buffer.root)) is not None:
-        return f"'{same}' and '{index}' are the same registers", index, "name another buffer"
+        return Flaw("TG212", f"'{same}' and '{index}' are the same registers", index, "name another buffer")
     dtype = regions[index].buffer.dtype
     if DTYPES[dtype].kind not in ("int", "uint") or np.iinfo(dtype).max < extent - 1:
         message = f"'{index}' is {dtype}, which does not hold the places 0 to {extent - 1}"
-        return message, index, f"give '{regions[index].buffer.name}' int32"
+        return Flaw("TG212", message, index, f"give '{regions[index].buffer.name}' int32")
     return None
 
 

@@ -27,12 +27,11 @@ def plan_transfer(
     owned = own(context, register, [other])
     widest = widest_access(owned, other)
     widths = [1 << k for k in range(widest.bit_length())]
-    name = _name("copy", call)
     found = []
     if pinned and pinned not in [(w, w) for w in widths]:
         raise NotHad("width", f"both sides allow accesses of {say_known(widths)} elements", widths)
     for width in reversed(widths):
-        block = _transfer_block(context, call, owned, other, loads, width, name)
+        block = _transfer_block(context, call, owned, other, loads, width)
         found.append((hear(context, pinned in (None, (width, width))).cost((block,)), width, block))
     (cost, width, block), why_pinned = pick(found, lambda f: pinned in (None, (f[1], f[1])), lambda f: f[0])
     size = register.elem_bytes
@@ -73,8 +72,8 @@ def _number(owned: Ownership, width: int) -> Index:
 
 
 def _transfer_block(
-    context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
-) -> Block:
+    context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int
+) -> Block:  # fmt: skip
     number = _number(owned, width)
     e = Var(context.fresh("e"), width) if may_cut(other, width, owned.innermost) else None
     own_names = owned.names | {context.fresh("e")}
@@ -88,7 +87,7 @@ def _transfer_block(
     move = load_access if loads else store_access
     moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))
     body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
-    return formals.block(name, body, context.op)
+    return formals.block(_name("copy", call), body, context.op)
 
 
 def _walk_held(owned: Ownership, step: Step) -> tuple[Step, ...]:

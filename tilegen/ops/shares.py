@@ -16,7 +16,15 @@ from tilegen.index import Index, Var, bound, mul
 from tilegen.ops.edges import allows_run
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, bind, ref_at
 from tilegen.ops.ownership import Ownership
-from tilegen.ops.partition_layout import SECTOR_BYTES, SHARINGS, VECTOR_BYTES, lane_axis, partition_layout, vector_elems
+from tilegen.ops.partition_layout import (
+    SECTOR_BYTES,
+    SHARINGS,
+    VECTOR_BYTES,
+    MemoryTile,
+    lane_axis,
+    partition_layout,
+    vector_elems,
+)
 from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
 from tilegen.plan import Block, Memory
 from tilegen.spaces import REGISTER
@@ -101,11 +109,11 @@ def list_partitions(
     orders = dict.fromkeys(_order_of(o, shape) for o in covering)
     found: dict[layouts.TileLayout, NewPartition] = {}
     for order, is_short, sharing in product(orders, (False, True)[: 1 + has_stretched], SHARINGS):
-        width = VECTOR_BYTES // narrowest
+        tile, width = MemoryTile(shape, narrowest, order), VECTOR_BYTES // narrowest
         while width:
-            elems = vector_elems(shape, width, order)
+            elems = vector_elems(tile, width)
             beside = max(2, SECTOR_BYTES // (elems * narrowest)) if is_short else 0
-            layout = partition_layout(shape, narrowest, threads, axis, elems, order, sharing, beside)
+            layout = partition_layout(tile, threads, axis, elems, sharing, beside)
             text = f"{elems} of {names[order]}'s at once"
             text += f", {beside} threads side by side" if is_short else ""
             text += f", {sharing}" if sharing != "evenly" else ""

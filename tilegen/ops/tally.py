@@ -23,16 +23,16 @@ from tilegen.plan import CP_ASYNC, MBARRIER, Launch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
 from tilegen.spaces import GLOBAL, REGISTER, SHARED
 from tilegen.spec.data import (
-    Arriving,
+    ArriveStatement,
     Call,
-    Closing,
-    Following,
-    Meeting,
-    Naming,
+    CommitStatement,
+    FollowStatement,
+    LetStatement,
     Nest,
     Region,
     Spec,
-    Waiting,
+    SyncStatement,
+    WaitStatement,
 )
 from tilegen.spec.outline import Placed, launch_of, outline
 
@@ -50,12 +50,12 @@ def tally_spec(spec: Spec, params: Mapping[str, int] | None = None) -> Tally:
         s = placed.statement
         if isinstance(s, Call):
             found += _tally_call(spec, s, _count_runs(placed, launch, s.when))
-        elif isinstance(s, Waiting) and s.barrier is not None:
+        elif isinstance(s, WaitStatement) and s.barrier is not None:
             found += Tally(waits=_count_runs(placed, launch, s.when))
-        elif isinstance(s, Arriving):
+        elif isinstance(s, ArriveStatement):
             each = _count_instances(spec, s.scope, placed.role) * (_count_peers(launch, s.to))
             found += Tally(arrivals=each * _count_runs(placed, launch, s.when))
-        elif not isinstance(s, (Nest, Naming, Waiting, Meeting, Closing, Following)):
+        elif not isinstance(s, (Nest, LetStatement, WaitStatement, SyncStatement, CommitStatement, FollowStatement)):
             raise TypeError(f"ops/tally.py does not know {type(s).__name__}")
     return found
 

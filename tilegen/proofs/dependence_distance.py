@@ -18,8 +18,9 @@ Places = Sequence[Mapping[str, Index]]  # of each CTA that runs: its axes and th
 class Around:
     """A loop around a step or a statement.
 
-    ``repeat``: which Repeat it is, or of a statement its number. ``loop``: the name of its trips, "" where unrolled.
-    ``v`` and ``count``: its variable and how many trips it has. ``number``: of the spec's loop that it is, -1 for none.
+    ``repeat``: the number of the plan's Repeat, or of a statement its own. ``loop``: the name of its trips, "" where
+    unrolled. ``v`` and ``count``: its variable and how many trips it has. ``number``: of the spec's loop that it is, -1
+    for none.
     """
 
     repeat: int

@@ -136,23 +136,33 @@ def float_inputs(plan: Plan, seed: int = 1, params: Mapping[str, int] | None = N
     return {m.name: draw_elements(m, case, seed) for m in arrays(plan) if m.access != "out"}
 
 
+@dataclass(frozen=True)
+class FloatRun:
+    """What runs with floats: CTAs, typed elements of each array that is read, exactly known, params, and trips."""
+
+    ctas: Sequence[Cta]
+    inputs: Mapping[str, Input]
+    params: Mapping[str, int]
+    trips: Trips = ALL_TRIPS
+
+
 def run_bounded(
-    spec: Spec, ctas: Sequence[Cta], inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS,
-    is_host: bool = False, is_tight: bool = True, held: Mapping[str, Held] = _NOTHING,
+    spec: Spec, run: FloatRun, is_host: bool = False, is_tight: bool = True, held: Mapping[str, Held] = _NOTHING
 ) -> dict[str, Held]:  # fmt: skip
     """What the spec means by the CTAs, with bounds: per array the offsets written and the values there.
 
-    ``inputs``: typed elements, exactly known. ``held``: elements of them that a kernel before has written, with their
-    own bounds. ``is_host``: for code that a C++ compiler made for the CPU. ``is_tight`` as ``make_bounded`` has it.
+    ``held``: elements of arrays that a kernel before has written, with their own bounds. ``is_host``: for code that a
+    C++ compiler made for the CPU. ``is_tight`` as ``make_bounded`` has it.
     """
     domain = make_bounded((b.dtype for b in spec.buffers), is_host, is_tight)
 
     def known(name: str, index: Array) -> Array:
         dtype = spec.buffer(name).dtype
-        return _lay_bounds(domain, domain.given(inputs[name](index), dtype), np.asarray(index), held.get(name), dtype)
+        exact = domain.given(run.inputs[name](index), dtype)
+        return _lay_bounds(domain, exact, np.asarray(index), held.get(name), dtype)
 
-    dressed: dict[str, Callable[[Array], Array]] = {name: partial(known, name) for name in inputs}
-    written = run_reference(spec, ctas, dressed, params, trips, domain)
+    dressed: dict[str, Callable[[Array], Array]] = {name: partial(known, name) for name in run.inputs}
+    written = run_reference(spec, run.ctas, dressed, run.params, run.trips, domain)
     return {name: (at, domain.decode(bits, spec.buffer(name).dtype)) for name, (at, bits) in written.items()}
 
 
@@ -205,7 +215,7 @@ def check_floats(
         trips = few
     except Unsteady:
         outcome = interpret(plan, ctas, inputs, params, trips)
-    wanted = run_bounded(spec, outcome.ctas, inputs, params, trips)
+    wanted = run_bounded(spec, FloatRun(outcome.ctas, inputs, params, trips))
     found = []
     for name, (at, want) in sorted(wanted.items()):
         got_at, got = outcome.written[name]

@@ -13,7 +13,7 @@ from tilegen.index.bounds import undecided
 from tilegen.plan import Plan
 from tilegen.proofs.finding import UNPROVEN_RANGE
 from tilegen.proofs.ranges import ProofPlace, begin_role, say
-from tilegen.spec.data import Call, Naming, Nest, Spec
+from tilegen.spec.data import Call, LetStatement, Nest, Spec
 from tilegen.spec.outline import Placed, deciding, outline
 from tilegen.spec.pads import is_clipped
 
@@ -36,11 +36,11 @@ def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
     values = dict(meant.values)
     for x in deciding(s):
         yield from _dividends(substitute(x, values), place, str(x), mark)
-    if isinstance(s, Naming):
+    if isinstance(s, LetStatement):
         for var, value in s.entries:
             values[var.name] = substitute(value, values)
             yield from _dividends(values[var.name], place, f"{var.name} = {value}", mark)
-    if isinstance(s, Nest | Naming):
+    if isinstance(s, Nest | LetStatement):
         return
     inside = start.at(place.position.under(*(substitute(c, values) for c in deciding(s))))
     slot = getattr(s, "barrier", None)

@@ -24,7 +24,7 @@ from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
 from tilegen.reference import Array, Input, Writes, run_with_writers
-from tilegen.spec.data import Call, Loop, Region, Spec, Waiting, WholeCall
+from tilegen.spec.data import Call, Loop, Region, Spec, WaitStatement, WholeCall
 from tilegen.spec.outline import is_possible, outline
 
 
@@ -341,7 +341,7 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     elif fault.code == UNFENCED and (writer := mark_of(spec, fault.other_op)) is not None:
         hint = f"insert `- sync: async` after {writer.spot}, before the sync"
     elif fault.barrier:
-        waits = (s for s in outline(spec).find(Waiting) if s.barrier and s.barrier.name == fault.barrier)
+        waits = (s for s in outline(spec).find(WaitStatement) if s.barrier and s.barrier.name == fault.barrier)
         mark = next((s.mark for s in waits), None)
         hint = say_stuck(spec, fault.barrier)
     elif due and mark is not None:

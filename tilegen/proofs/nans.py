@@ -6,7 +6,7 @@ some runs, as sqrt gives of negative numbers, says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
-from tilegen.proofs.floats import float_inputs, run_bounded
+from tilegen.proofs.floats import FloatRun, float_inputs, run_bounded
 from tilegen.reference import Array
 from tilegen.spec.data import Spec
 
@@ -70,7 +70,8 @@ def _find_lasting(
     for _ in range(_MOST_CTAS):
         if not len(suspects):
             return None
-        cta = _find_cta(spec, plan, ctas, case, trips, name, int(suspects[0]))
+        offset = int(suspects[0])
+        cta = _find_cta(ctas, lambda some: _writes(_run(spec, plan, some, case, trips, 1).get(name), offset))  # noqa: B023
         stays, written = suspects, suspects[:0]
         for seed in more:
             written, value = _run(spec, plan, (cta,), case, trips, seed)[name]
@@ -83,20 +84,21 @@ def _find_lasting(
     return None
 
 
-def _find_cta(
-    spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips, name: str, offset: int
-) -> Cta:  # fmt: skip
+def _find_cta(ctas: Sequence[Cta], write_it: Callable[[Sequence[Cta]], bool]) -> Cta:
     """The CTA, one of several, that writes an element: halves of them are run."""
     while len(ctas) > 1:
         half = ctas[: len(ctas) // 2]
-        written = _run(spec, plan, half, case, trips, 1).get(name)
-        ctas = half if written is not None and offset in written[0] else ctas[len(half) :]
+        ctas = half if write_it(half) else ctas[len(half) :]
     return ctas[0]
+
+
+def _writes(written: tuple[Array, Array] | None, offset: int) -> bool:
+    return written is not None and offset in written[0]
 
 
 def _run(
     spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips, seed: int
 ) -> dict[str, tuple[Array, Array]]:
     """What CTAs mean with the inputs of a seed: by array sorted offsets and values."""
-    found = run_bounded(spec, ctas, float_inputs(plan, seed), case, trips)
+    found = run_bounded(spec, FloatRun(ctas, float_inputs(plan, seed), case, trips))
     return {name: (at, np.asarray(bound.value)) for name, (at, bound) in found.items()}

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tilegen.errors import Diagnostic
 from tilegen.plan import Block, Plan, Step, Sync, Wait, effects
-from tilegen.spec.data import Meeting, Spec, Waiting
+from tilegen.spec.data import Spec, SyncStatement, WaitStatement
 from tilegen.spec.outline import outline
 from tilegen.spec.waits import word_of
 
@@ -28,7 +28,7 @@ def find_needless_syncs(
     """
     if len(plan.roles) > 1:  # whose steps are in another order than the text
         return ()
-    meetings = [m for m in outline(spec).find(Meeting, Waiting) if m.when is not False]
+    meetings = [m for m in outline(spec).find(SyncStatement, WaitStatement) if m.when is not False]
     syncs = sum(1 for role in plan.roles for _ in _syncs(role.steps))
     if syncs != len(meetings) or syncs * steps * max(_LEAST_THREADS, ctas * plan.threads) > _WORK:
         return ()
@@ -38,7 +38,7 @@ def find_needless_syncs(
         if is_sound(without):
             plan = without
             where = f" at {meeting.mark.spot}" if meeting.mark else ""
-            what = f"sync: {meeting.scope}" if isinstance(meeting, Meeting) else _spell_wait(meeting)
+            what = f"sync: {meeting.scope}" if isinstance(meeting, SyncStatement) else _spell_wait(meeting)
             message = f"{what}{where} orders nothing"
             found.append(Diagnostic("TG430", message, meeting.mark, "remove it", severity="warning"))
     return tuple(found)
@@ -64,7 +64,7 @@ def drop_sync(plan: Plan, number: int) -> Plan:
     return replace(plan, roles=tuple(replace(role, steps=edit(role.steps)) for role in plan.roles))
 
 
-def _spell_wait(s: Waiting) -> str:
+def _spell_wait(s: WaitStatement) -> str:
     word = word_of(s)
     return f"wait: {{{word}: {s.pending}}}" if word else f"wait: {s.pending}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, least, less, minimum, names_of, sub, substitute, variables
@@ -57,6 +58,14 @@ def plain(x: object) -> str:
 
 
 # ---------------------------------------------------------------- what a loop variable has a hand in
+@dataclass(frozen=True)
+class Said:
+    """What a note calls an expression ("" for its text), and where the spec has it."""
+
+    text: str
+    mark: Mark | None
+
+
 @dataclass
 class Study:
     """What is found out of the loops whose trips are named in ``long``, as expressions are looked at.
@@ -76,15 +85,14 @@ class Study:
     reach: dict[str, int] = field(default_factory=dict)  # periods within which two trips can touch one place
     uncut: dict[str, Uncut] = field(default_factory=dict)
     seen: set[object] = field(default_factory=set)
-    spots: dict[tuple[str, str], dict[Place, tuple[str, Mark | None]]] = field(default_factory=dict)
+    spots: dict[tuple[str, str], dict[Place, Said]] = field(default_factory=dict)
     meant_outside: set[tuple[str, str]] = field(default_factory=set)
     meant_loops: dict[tuple[str, str], set[int]] = field(default_factory=dict)
     late: dict[str, list[Late]] = field(default_factory=dict)
     apart: set[tuple[str, str]] = field(default_factory=set)
 
     def look(
-        self, x: Index, within: Within, text: str, mark: Mark | None, names_only: bool = False,
-        finer: Index | None = None,
+        self, x: Index, within: Within, said: Said, names_only: bool = False, finer: Index | None = None
     ) -> None:  # fmt: skip
         """Take an expression into account, which must repeat, or turn in few trips.
 
@@ -104,7 +112,7 @@ class Study:
             if self.is_late(common, a.loop):
                 turns = () if names_only and self.crowd else self.find_turns(x if finer is None else finer, a, within)
             if not self.take(a.loop, common, found, turns):
-                self.refuse_for(found, a.loop, text or plain(x), mark)
+                self.refuse_for(found, a.loop, said.text or plain(x), said.mark)
 
     def take(
         self, loop: str, common: Recurrence | None, found: Iterable[Recurrence | None], turns: Iterable[int] | None
@@ -153,8 +161,7 @@ class Study:
         self.refuse(name, f"'{plain(text)}' {way}", mark)
 
     def note_place(
-        self, array: str, begins: Sequence[Index], flat: Index, within: Within, text: str, mark: Mark | None,
-        is_meant: bool = False,
+        self, array: str, begins: Sequence[Index], flat: Index, within: Within, said: Said, is_meant: bool = False
     ) -> None:  # fmt: skip
         """Remember a place in a global array, to be looked at beside all others there."""
         if is_meant:
@@ -163,7 +170,7 @@ class Study:
             if is_meant:
                 self.meant_loops.setdefault((array, a.loop), set()).add(a.repeat)
             place = Place(tuple(begins), flat, a.v, within.trips, within.guards, is_meant)
-            self.spots.setdefault((array, a.loop), {}).setdefault(place, (text, mark))
+            self.spots.setdefault((array, a.loop), {}).setdefault(place, said)
 
     def settle_places(self, touches: Mapping[str, Sequence[ArrayTouch]]) -> None:
         """Places in an array must all move on by constants, or all go along with the spec.
@@ -180,8 +187,8 @@ class Study:
             if why and common is None:
                 self.refuse(loop, why.format(array), None)
             elif not self.take(loop, common, known, None if why else turns):
-                text, mark = next(said for p, said in spots.items() if None in courses[p])
-                self.refuse_for(known, loop, text, mark)
+                said = next(said for p, said in spots.items() if None in courses[p])
+                self.refuse_for(known, loop, said.text, said.mark)
             elif turns is not None and not why:
                 self.apart.add((array, loop))
                 own, meant = ([p for p in spots if p.is_meant == wanted] for wanted in (False, True))
@@ -238,54 +245,54 @@ def study_statement(study: Study, placed: Placed) -> None:
     within = Within(tuple(loops), placed.meant.guards)
     mark = getattr(s, "mark", None)
     for x in (*deciding(s), *wholes_of(s), *slots_of(s)):
-        study.look(substitute(x, values), within, str(x), mark)
+        study.look(substitute(x, values), within, Said(str(x), mark))
     for region in s.regions.values() if isinstance(s, Call) else ():
         assert isinstance(s, Call)
         _study_region(study, region, values, within.under(substitute(s.when, values)))
 
 
 def _study_region(study: Study, region: Region, values: Mapping[str, Index], within: Within) -> None:
-    begins = [substitute(x, values) for x in region.begins]
+    begins, said = [substitute(x, values) for x in region.begins], Said(region.text, region.mark)
     if not region.buffer.traits.is_array:
         for x in begins:
-            study.look(x, within, region.text, region.mark)
+            study.look(x, within, said)
         return
     for x, length, extent in zip(begins, region.lengths, region.buffer.shape, strict=True):
-        _study_side(study, x, length, extent, within, region.text, region.mark)
+        _study_side(study, x, length, extent, within, said)
     elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
     at = [add(x, e) for x, e in zip(begins, elements, strict=True)]
     for flat in region.buffer.layout.place(at, region.buffer.shape).values():
-        study.note_place(region.buffer.root, begins, flat, within, region.text, region.mark, is_meant=True)
+        study.note_place(region.buffer.root, begins, flat, within, said, is_meant=True)
 
 
-def _study_side(
-    study: Study, at: Index, size: int, extent: Index, within: Within, text: str, mark: Mark | None
-) -> None:  # fmt: skip
+def _study_side(study: Study, at: Index, size: int, extent: Index, within: Within, said: Said) -> None:
     """What lies beyond the edges of an array is not read, nor written."""
     is_inside, part = less(add(at, size), add(extent, 1)), minimum(size, sub(extent, at))
     if isinstance(is_inside, Formula | Var):
-        study.look(is_inside, within, text, mark, finer=part)
+        study.look(is_inside, within, said, finer=part)
     else:  # cut wherever it lies, or nowhere
-        study.look(part, within, text, mark)
+        study.look(part, within, said)
     if least(at) < 0:
-        study.look(less(at, 0), within, text, mark, finer=minimum(at, 0))
+        study.look(less(at, 0), within, said, finer=minimum(at, 0))
 
 
 # ---------------------------------------------------------------- what the plan does
 def study_plan(study: Study, spec: Spec, plan: Plan) -> None:
     spots: dict[str, list[ArrayTouch]] = {}
     _study_signals(study, plan)
+    numbers = count()
     for role in plan.roles:
-        repeats: list[Repeat] = []
+        repeats: list[tuple[int, Repeat]] = []
         for visit in walk(role.steps, begin(role.threads)):
             loops = visit.position.loops
             del repeats[len(loops) :]
             around = (
-                Around(id(r), "" if r.unroll else r.var.name, *n, r.loop) for r, n in zip(repeats, loops, strict=True)
+                Around(number, "" if r.unroll else r.var.name, *n, r.loop)
+                for (number, r), n in zip(repeats, loops, strict=True)
             )
             within = Within(tuple(around), visit.position.guards)
             _study_step(study, visit, within, mark_of(spec, visit.position.op), spots)
-            repeats += [visit.step] if isinstance(visit.step, Repeat) else []
+            repeats += [(next(numbers), visit.step)] if isinstance(visit.step, Repeat) else []
     study.settle_places(spots)
     for name, touches in spots.items():
         if any(t.is_written for t in touches):
@@ -319,22 +326,22 @@ def _study_step(
     found, position = visit.effects, visit.position
     names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is looked at where it is used
     for x in (*found.expressions, *(s.at for s in found.slots)):
-        study.look(position.expand(x), within, "", mark, names_only)
+        study.look(position.expand(x), within, Said("", mark), names_only)
     for x in peers_of(visit.step):
-        study.look(position.expand(x), within, "", mark)
+        study.look(position.expand(x), within, Said("", mark))
     for touch in found.touches:
         memory, flat = position.flat(touch.ref)
-        text = f"the place in {memory.name}"
+        said = Said(f"the place in {memory.name}", mark)
         where = position.expand(touch.where)
-        study.look(where, within, "", mark)
+        study.look(where, within, Said("", mark))
         there = within.under(where)
         if memory.traits.is_array:
-            study.note_place(memory.name, (flat,), flat, there, text, mark)
+            study.note_place(memory.name, (flat,), flat, there, said)
             spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, within.loops))
         else:
-            study.look(flat, there, text, mark)
+            study.look(flat, there, said)
         for side in sides_of(visit, touch):
-            _study_side(study, *side, there, f"the box of {memory.name}", mark)
+            _study_side(study, *side, there, Said(f"the box of {memory.name}", mark))
 
 
 def _study_array(study: Study, name: str, touches: Sequence[ArrayTouch]) -> None:

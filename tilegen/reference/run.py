@@ -7,7 +7,7 @@ plan's partitions, vectors or addresses is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from math import prod
@@ -27,16 +27,16 @@ from tilegen.reference.results import check_results
 from tilegen.reference.signals import Blocks, Signals
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import (
-    Arriving,
+    ArriveStatement,
     Call,
-    Guarded,
+    LetStatement,
     Loop,
-    Meeting,
-    Naming,
     RoleBlock,
     Spec,
     Statement,
-    Waiting,
+    SyncStatement,
+    WaitStatement,
+    WhenStatement,
 )
 from tilegen.spec.outline import outline, trip_of
 from tilegen.spec.pads import pad_of
@@ -78,9 +78,13 @@ def run_batches(
     domain: Domain = TYPED,
 ) -> Iterator[dict[str, list[Writes]]]:
     """The writes of the CTAs, some CTAs at a time: per global array in the order of the ops."""
+
+    def batch(own: range) -> CtaBatch:
+        return CtaBatch(spec, [ctas[k] for k in own], inputs, dict(params), trips, domain)
+
     size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale))
     for first in range(0, len(ctas), size):
-        yield _run_batch(spec, ctas, range(first, min(first + size, len(ctas))), inputs, params, trips, domain)
+        yield _run_batch(batch, range(first, min(first + size, len(ctas))))
 
 
 def _widest(spec: Spec) -> int:
@@ -93,22 +97,19 @@ def _widest(spec: Spec) -> int:
     return max(sizes)
 
 
-def _run_batch(
-    spec: Spec, ctas: Sequence[tuple[int, int, int]], own: range, inputs: Mapping[str, Input],
-    params: Mapping[str, int], trips: Trips, domain: Domain,
-) -> dict[str, list[Writes]]:  # fmt: skip
+def _run_batch(batch: Callable[[range], CtaBatch], own: range) -> dict[str, list[Writes]]:
     """The writes of those CTAs that have numbers in ``own``."""
-    machine = CtaBatch(spec, [ctas[k] for k in own], inputs, dict(params), trips, domain)
+    machine = batch(own)
     try:
-        if spec.roles:
+        if machine.spec.roles:
             _run_roles(machine)
         else:
-            for _ in _run(machine, spec.ops):
+            for _ in _run(machine, machine.spec.ops):
                 pass
     except NotUniform:
         out: dict[str, list[Writes]] = {}
         for k in own:
-            for name, writes in _run_batch(spec, ctas, range(k, k + 1), inputs, params, trips, domain).items():
+            for name, writes in _run_batch(batch, range(k, k + 1)).items():
                 out.setdefault(name, []).extend(writes)
         return out
     written = machine.written
@@ -131,7 +132,7 @@ def _run_roles(machine: CtaBatch) -> None:
         for r in machine.spec.roles
     }  # fmt: skip
     while live:
-        waiting: dict[str, Waiting | Meeting] = {}
+        waiting: dict[str, WaitStatement | SyncStatement] = {}
         moved = False
         for role, turn in list(live.items()):
             found = next(turn, None)
@@ -151,15 +152,15 @@ def _run_roles(machine: CtaBatch) -> None:
 
 def _run(
     machine: CtaBatch, statements: Sequence[Statement], signals: Signals | None = None
-) -> Iterator[tuple[Waiting | Meeting, bool]]:
+) -> Iterator[tuple[WaitStatement | SyncStatement, bool]]:
     """Carry out a list; yields where a role must wait, and whether it has moved since it last did."""
     outside = len(machine.named)
     for s in statements:
         if isinstance(s, Loop):
             yield from _run_loop(machine, s, signals)
-        elif isinstance(s, Naming):
+        elif isinstance(s, LetStatement):
             machine.named += [(var.name, value) for var, value in s.entries]
-        elif isinstance(s, Guarded):
+        elif isinstance(s, WhenStatement):
             machine.guards.append(s.when)
             if _may_hold(machine, s.when):
                 yield from _run(machine, s.body, signals)
@@ -169,21 +170,21 @@ def _run(
                 yield from _run(machine, s.body, signals)
         elif isinstance(s, Call):
             _call(machine, s, signals)
-        elif signals is not None and isinstance(s, Arriving | Waiting | Meeting):
+        elif signals is not None and isinstance(s, ArriveStatement | WaitStatement | SyncStatement):
             blocked, moved = _signal(machine, s, signals), True
             while blocked is not None and blocked():
-                assert isinstance(s, Waiting | Meeting)
+                assert isinstance(s, WaitStatement | SyncStatement)
                 yield s, moved
                 moved = False
     forget_names(machine, outside)
 
 
-def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals) -> Blocks | None:
+def _signal(machine: CtaBatch, s: ArriveStatement | WaitStatement | SyncStatement, signals: Signals) -> Blocks | None:
     """What a statement about roles does; what it must wait for, if anything."""
-    if isinstance(s, Meeting):
+    if isinstance(s, SyncStatement):
         waits = s.scope in ("roles", "cta", "cluster") and _may_hold(machine, s.when)
         return signals.meet(machine, s) if waits else None
-    if isinstance(s, Arriving):
+    if isinstance(s, ArriveStatement):
         env = _narrow(machine, s.scope, s.when)
         if env is not None:
             signals.arrive(machine, s, env)
@@ -218,7 +219,9 @@ def _may_hold(machine: CtaBatch, condition: Index) -> bool:
     return any(v.name not in env for v in variables(condition)) or bool(np.any(evaluate(condition, env)))
 
 
-def _run_loop(machine: CtaBatch, loop: Loop, signals: Signals | None) -> Iterator[tuple[Waiting | Meeting, bool]]:
+def _run_loop(
+    machine: CtaBatch, loop: Loop, signals: Signals | None
+) -> Iterator[tuple[WaitStatement | SyncStatement, bool]]:
     """The trips of the CTA that makes most of them; the others sit out where they have ended."""
     starts, steps, stops = (_values(machine, x) for x in (loop.start, loop.step, loop.stop))
     counts = {len(range(*one)) for one in zip(starts, stops, steps, strict=True)}

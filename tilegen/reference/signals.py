@@ -11,7 +11,7 @@ import numpy as np
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.reference.machine import Array, CtaBatch
-from tilegen.spec.data import Arriving, Call, Meeting, SlotName, Waiting
+from tilegen.spec.data import ArriveStatement, Call, SlotName, SyncStatement, WaitStatement
 from tilegen.spec.outline import outline
 from tilegen.spec.phases import count_arrivals
 
@@ -32,21 +32,23 @@ class Signals:
     used: dict[tuple[str, str, str], Array] = field(default_factory=dict)
     waits: dict[tuple[str, str], Array] = field(default_factory=dict)
 
-    def arrive(self, machine: CtaBatch, s: Call | Arriving, env: Mapping[str, Any]) -> None:
+    def arrive(self, machine: CtaBatch, s: Call | ArriveStatement, env: Mapping[str, Any]) -> None:
         """Every instance in ``env`` arrives; data that it brings is there.
 
         A CTA stands for its peers: it hears from each what it tells all of them.
         """
         slot = s.barrier
         assert slot is not None
-        barrier, count = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
+        seen = outline(machine.spec)
+        barrier, count = seen.barriers[slot.name], len(self.machine.ctas)
         arrived = self.arrived.setdefault((machine.role, slot.name), np.zeros((count, barrier.slots), np.int64))
         sent = count_arrivals(s, machine.spec.threads_of(machine.role), machine.spec.cluster)
-        if outline(machine.spec).announced_bytes.get(id(s)) == 0:  # a copy before it arrived for both
+        announced = seen.announced_bytes.get(seen.number_of(s)) if isinstance(s, Call) else None
+        if announced == 0:  # a copy before it arrived for both
             return
         np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 
-    def wait(self, machine: CtaBatch, s: Waiting, env: Mapping[str, Any], counted: Array) -> Blocks:
+    def wait(self, machine: CtaBatch, s: WaitStatement, env: Mapping[str, Any], counted: Array) -> Blocks:
         """Blocked while the phase of any CTA in ``env`` has arrivals to come. ``counted``: all CTAs that get here."""
         slot = s.barrier
         assert slot is not None
@@ -85,7 +87,7 @@ class Signals:
     def _counters(self) -> tuple[Mapping[Any, Array], ...]:
         return self.arrived, self.used, self.waits
 
-    def meet(self, machine: CtaBatch, s: Meeting) -> Blocks:
+    def meet(self, machine: CtaBatch, s: SyncStatement) -> Blocks:
         """Blocked until every role that meets here has come as often."""
         own = machine.role, s.roles
         self.came[own] = mine = self.came.get(own, 0) + 1

@@ -14,7 +14,7 @@ from tilegen.index import Index
 from tilegen.layouts.constructors import mma_shared_layout
 from tilegen.near_words import suggest
 from tilegen.spaces import Space
-from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.nodes import Node, Scalar
 
 _HALF_BYTES = "no type is smaller than a byte: hold two in a uint8, which 'x % 16' and 'x // 16' of an expr take apart"
@@ -84,7 +84,7 @@ def suggest_dtype(word: str) -> str:
 
 
 def refuse_mode_word(node: Node, shape: tuple[Index, ...], dtype: str, space: Space, what: str) -> None:
-    """Raise Flaw TG200 for the name of a swizzle mode, such as 128B, with the layouts that it may stand for."""
+    """Raise Flawed TG200 for the name of a swizzle mode, such as 128B, with the layouts that it may stand for."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
     found = _MODE.match(node.text.strip())
@@ -92,9 +92,9 @@ def refuse_mode_word(node: Node, shape: tuple[Index, ...], dtype: str, space: Sp
         return
     message = f"'{shorten(node.text)}' is a swizzle mode, not a layout, in the layout of {what}"
     if not space.has_banks:
-        raise Flaw("TG200", message, node.mark, "a swizzle lies in shared memory; write row, col or S[..] here")
+        raise Flawed("TG200", message, node.mark, "a swizzle lies in shared memory; write row, col or S[..] here")
     ways = [way for make in (_say_atoms, _say_swizzle) if (way := make(found[1], shape, dtype))]
-    raise Flaw("TG200", message, node.mark, f"write {', '.join(ways)}{' or ' if ways else ''}auto")
+    raise Flawed("TG200", message, node.mark, f"write {', '.join(ways)}{' or ' if ways else ''}auto")
 
 
 def _say_atoms(width: str, shape: tuple[Index, ...], dtype: str) -> str:

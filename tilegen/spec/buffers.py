@@ -16,7 +16,7 @@ from tilegen.spaces import SPACES, Space
 from tilegen.spec.absent import refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
@@ -102,7 +102,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     space = SPACES[fields.scope]
     if space.is_brought and not state.is_pass:
         message = f"{what} is a workspace, which one kernel writes for another to read, but the spec is one kernel"
-        raise Flaw("TG106", message, node["scope"].mark, "write 'passes', or 'scope: global'")
+        raise Flawed("TG106", message, node["scope"].mark, "write 'passes', or 'scope: global'")
     if space.has_cells:
         check_tensor_buffer(node, fields.dtype, state.arch, what)
     ok = len(findings.found)
@@ -160,7 +160,7 @@ def _check_auto(node: Node, space: Space, what: str) -> None:
     if space.is_array:
         message = f"'auto' chooses layouts of shared and register buffers, but {what} is in {space.words}"
         why = ", where its caller laid it out" if space.is_callers else ""
-        raise Flaw("TG209", f"{message}{why}", node.mark, "write the layout, or 'row'")
+        raise Flawed("TG209", f"{message}{why}", node.mark, "write the layout, or 'row'")
 
 
 def _text_of(node: Node | None, layout: Any) -> str:
@@ -172,7 +172,7 @@ def _check_dtype(node: Node, name: str) -> None:
     if name == "float4_e2m1fn":
         raise refuse_later("the dtype float4_e2m1fn in memory", node)
     if name not in DTYPES:
-        raise Flaw("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest_dtype(name))
+        raise Flawed("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest_dtype(name))
 
 
 def _read_shape(node: Node, state: Buffers, what: str, space: Space, findings: Findings) -> tuple[Index, ...] | None:
@@ -184,14 +184,14 @@ def _read_shape(node: Node, state: Buffers, what: str, space: Space, findings: F
             names = state.params.launched_names if space.is_brought else state.params.names
             extent = read_number(item, names, f"an extent of {what}", is_size=True)
             if isinstance(extent, (Var, Formula)) and not space.is_array:
-                raise Flaw(
+                raise Flawed(
                     "TG112",
                     f"an extent of {what} is '{shorten(extent)}', not a constant",
                     item.mark,
                     f"it is a {space.name} buffer",
                 )
             if least(extent) < 1:
-                raise Flaw("TG106", f"an extent of {what} must be at least 1, not {_say_least(extent)}", item.mark)
+                raise Flawed("TG106", f"an extent of {what} must be at least 1, not {_say_least(extent)}", item.mark)
             shape.append(extent)
     if len(shape) < len(node.items):
         return None
@@ -217,7 +217,7 @@ def _check_shared_total(node: Node, state: Buffers) -> None:
                 message = (
                     f"the shared buffers up to '{buffer.name}' take {total} bytes; a CTA on {state.arch} has {limit}"
                 )
-                raise Flaw("TG210", message, buffer.mark, "take a smaller shape, several times over")
+                raise Flawed("TG210", message, buffer.mark, "take a smaller shape, several times over")
 
 
 def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
@@ -227,22 +227,22 @@ def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
     for name, item in zip(buffer.over, node.items, strict=True):
         other = state.found.get(name)
         if name in state.broken:
-            raise Flaw()
+            raise Flawed()
         if other is None:
-            raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", item.mark, suggest(name, own))
+            raise Flawed("TG105", f"unknown buffer '{shorten(name)}'", item.mark, suggest(name, own))
         if name not in own:
             has = "itself over others" if other.root == name else "a view"
             has = has if other.traits.is_pooled else f"in {other.traits.words}"
             has = "the one that is declared" if name == buffer.name else has
             message = f"'{buffer.name}' lies over shared buffers, but '{name}' is {has}"
-            raise Flaw("TG117", message, item.mark, f"it can lie over {', '.join(own)}" if own else "remove 'over'")
+            raise Flawed("TG117", message, item.mark, f"it can lie over {', '.join(own)}" if own else "remove 'over'")
     places = sorted(own.index(name) for name in buffer.over)
     if len(set(places)) < len(places):
-        raise Flaw("TG117", f"'{buffer.name}' lies over one buffer twice", node.mark, "name each once")
+        raise Flawed("TG117", f"'{buffer.name}' lies over one buffer twice", node.mark, "name each once")
     between = [own[i] for i in range(places[0], places[-1]) if own[i] not in buffer.over]
     if between:
         message = f"'{buffer.name}' lies over neighbours, but '{between[0]}' lies between them"
-        raise Flaw("TG117", message, node.mark, "shared buffers lie in the order in which they are declared")
+        raise Flawed("TG117", message, node.mark, "shared buffers lie in the order in which they are declared")
 
 
 # ---------------------------------------------------------------- views
@@ -288,14 +288,14 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
         if not other.traits.is_pooled and dtype != other.dtype:
             fix = "copy into shared memory and view that"
             keeps = f"a view of a {other.scope} buffer keeps its dtype, {other.dtype}"
-            raise Flaw("TG115", keeps, node["dtype"].mark, fix)
+            raise Flawed("TG115", keeps, node["dtype"].mark, fix)
     if fields.axes is not None:
         return _transpose(key, node, fields.axes, other, dtype)
     shape = other.shape
     if fields.shape is not None:
         read = _read_shape(node["shape"], state, what, other.traits, findings)
         if read is None:
-            raise Flaw()
+            raise Flawed()
         shape = read
     layout_node = node.get("layout")
     if other.is_auto:
@@ -317,19 +317,21 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
 def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype: str) -> Buffer:
     for word in ("layout", "shape"):
         if word in node:
-            raise Flaw(
+            raise Flawed(
                 "TG115", f"a view has 'axes' or '{word}', not both", node.key(word).mark, "make a view of the view"
             )
     if sorted(axes) != list(range(len(other.shape))):
         order = f"each of 0 to {len(other.shape) - 1} once"
         near = f"for example {list(range(len(other.shape)))[::-1]}"
-        raise Flaw("TG115", f"'axes' must name the dimensions of '{other.name}': {order}", node["axes"].mark, near)
+        raise Flawed("TG115", f"'axes' must name the dimensions of '{other.name}': {order}", node["axes"].mark, near)
     if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
-        raise Flaw("TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view")
+        raise Flawed(
+            "TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view"
+        )
     try:
         layout = AUTO if other.is_auto else layouts.permute_dims(other.layout, other.counted_shape, tuple(axes))
     except LayoutError as error:
-        raise Flaw("TG201", f"{shorten(error, 200)}, in view '{key.text}'", node["axes"].mark) from None
+        raise Flawed("TG201", f"{shorten(error, 200)}, in view '{key.text}'", node["axes"].mark) from None
     shape = tuple(other.shape[a] for a in axes)
     return Buffer(
         key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, other.layout_text, key.mark,
@@ -342,10 +344,10 @@ def _follow(key: Scalar, node: Mapping, other: Buffer, dtype: str, shape: tuple[
     fix = f"write the layout of '{other.root}' instead of 'auto', or leave it out of the view"
     if "layout" in node:
         message = f"the layout of '{other.root}' is still to be chosen, so nobody can say what a view of it would see"
-        raise Flaw("TG115", message, node["layout"].mark, fix)
+        raise Flawed("TG115", message, node["layout"].mark, fix)
     if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
         message = f"'{other.root}', whose layout is to be chosen, has no elements of {DTYPES[dtype].bytes} bytes"
-        raise Flaw("TG115", message, node["dtype"].mark, fix)
+        raise Flawed("TG115", message, node["dtype"].mark, fix)
     shape, _ = _reinterpret(node, other, dtype, shape, "shape" in node, state)
     return Buffer(
         key.text, other.scope, dtype, shape, AUTO, other.root, other.align_bytes, "auto", key.mark, other.name
@@ -359,7 +361,7 @@ def _reinterpret(
     old, new = DTYPES[other.dtype].bytes, DTYPES[dtype].bytes
     if old == new:
         if not has_shape and dtype == other.dtype:
-            raise Flaw(
+            raise Flawed(
                 "TG115", f"this view is '{other.name}' again", node.mark, "give 'layout', 'axes', 'shape' or 'dtype'"
             )
         values = state.params.defaults
@@ -367,16 +369,16 @@ def _reinterpret(
             message = (
                 f"the shape {show_shape(shape)} has not as many elements as {show_shape(other.shape)} of '{other.name}'"
             )
-            raise Flaw("TG115", message, node["shape"].mark)
+            raise Flawed("TG115", message, node["shape"].mark)
         return shape, other.layout
     if other.layout != layouts.row_major(other.shape):
-        raise Flaw(
+        raise Flawed(
             "TG115", f"elements of {new} bytes need a layout here: '{other.name}' is not row-major", node["dtype"].mark
         )
     if not has_shape:
         last = mul(other.shape[-1], old)
         if isinstance(last, (Var, Formula)) or last % new:
-            raise Flaw(
+            raise Flawed(
                 "TG115", f"rows of '{other.name}' do not divide into elements of {new} bytes", node["dtype"].mark
             )
         shape = (*other.shape[:-1], last // new)
@@ -390,6 +392,6 @@ def _check_same_bytes(layout: Any, dtype: str, other: Buffer, state: Buffers, wh
         reaches = int(evaluate(layouts.extent_of(layout, "m"), values)) * DTYPES[dtype].bytes
         has = int(evaluate(layouts.extent_of(root.layout, "m"), values)) * DTYPES[root.dtype].bytes
         if reaches > has:
-            raise Flaw("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
+            raise Flawed("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
     if root.traits.is_held:
         check_same_registers(layout, root, state.threads or 1024, what, node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilegen.index import Index, Var, add, bound, mul, substitute, variables
 from tilegen.plan import Peers
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Arriving, Call, Meeting, Spec, Statement
+from tilegen.spec.data import ArriveStatement, Call, Spec, Statement, SyncStatement
 from tilegen.spec.findings import Findings
 from tilegen.spec.outline import Placed, names_of_integers, place_statements, walk_statements
 
@@ -44,7 +44,7 @@ def check_clusters(spec: Spec, findings: Findings) -> None:
             with findings.collect():
                 _check_alike(spec, placed, findings)
     last = spec.ops[-1] if spec.ops else None
-    if reaching and not (isinstance(last, Meeting) and last.scope == "cluster" and last.when is True):
+    if reaching and not (isinstance(last, SyncStatement) and last.scope == "cluster" and last.when is True):
         message = "other CTAs of the cluster are reached here, and may have ended: the last statement is no meeting"
         findings.report("TG121", message, reaching[-1].statement.mark, "end 'ops' with '- sync: cluster'")
 
@@ -59,7 +59,7 @@ def _find_reaching(spec: Spec) -> list[Placed]:
 
 
 def _reaches(s: Statement) -> bool:
-    return bool((isinstance(s, Call) and s.peers) or (isinstance(s, Arriving) and s.to))
+    return bool((isinstance(s, Call) and s.peers) or (isinstance(s, ArriveStatement) and s.to))
 
 
 def _check_alike(spec: Spec, placed: Placed, findings: Findings) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tilegen.errors import Mark, SpecError
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, SourceSpan, SourceText, describe_node
 from tilegen.spec.words import CURLY
 
@@ -46,7 +46,7 @@ def compose(text: str, path: str, findings: Findings) -> Mapping:
         raise _refusal("TG010", f"the spec has {len(text)} characters; at most {MAX_CHARACTERS} are read", None)
     try:
         return _Composer(page, findings).compose_document()
-    except Flaw as fault:
+    except Flawed as fault:
         assert fault.diagnostic
         raise SpecError([*findings.found, fault.diagnostic]) from None
     except yaml.MarkedYAMLError as error:
@@ -166,15 +166,17 @@ class _Composer:
         next(self.events)  # the start of the stream
         start = next(self.events)
         if isinstance(start, yaml.StreamEndEvent):
-            raise Flaw("TG011", "the spec is empty", self.page.mark(0, 0), "start with 'kernel: NAME'")
+            raise Flawed("TG011", "the spec is empty", self.page.mark(0, 0), "start with 'kernel: NAME'")
         root = self.compose_node(next(self.events), 0)
         next(self.events)  # the end of the document
         after = next(self.events)
         if not isinstance(after, yaml.StreamEndEvent):
-            raise Flaw("TG009", "a spec is one YAML document", self.page.mark(after.start_mark.line, 0), "remove this")
+            raise Flawed(
+                "TG009", "a spec is one YAML document", self.page.mark(after.start_mark.line, 0), "remove this"
+            )
         if not isinstance(root, Mapping):
             found = "nothing" if isinstance(root, Scalar) and root.value is None else describe_node(root)
-            raise Flaw(
+            raise Flawed(
                 "TG011", f"a spec is a mapping of keys, but this is {found}", root.mark, "start with 'kernel: NAME'"
             )
         return root
@@ -183,7 +185,7 @@ class _Composer:
         mark = self.page.mark(event.start_mark.line, event.start_mark.column)
         self.count(1, mark)
         if depth > MAX_DEPTH:
-            raise Flaw("TG010", f"nested deeper than {MAX_DEPTH} levels", mark)
+            raise Flawed("TG010", f"nested deeper than {MAX_DEPTH} levels", mark)
         if isinstance(event, yaml.AliasEvent):
             return self.compose_alias(event, mark)
         if event.tag is not None:
@@ -206,11 +208,11 @@ class _Composer:
     def count(self, nodes: int, mark: Mark) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            raise Flaw("TG010", f"more than {MAX_NODES} values, aliases counted as what they stand for", mark)
+            raise Flawed("TG010", f"more than {MAX_NODES} values, aliases counted as what they stand for", mark)
 
     def compose_alias(self, event: Any, mark: Mark) -> Node:
         if event.anchor not in self.anchors:
-            raise Flaw(
+            raise Flawed(
                 "TG003",
                 f"this is not YAML: no anchor '{shorten(event.anchor)}' before this alias",
                 mark,
@@ -218,7 +220,7 @@ class _Composer:
             )
         known = self.anchors[event.anchor]
         if known is None:
-            raise Flaw("TG010", f"the alias '*{shorten(event.anchor)}' stands inside of what it stands for", mark)
+            raise Flawed("TG010", f"the alias '*{shorten(event.anchor)}' stands inside of what it stands for", mark)
         self.count(known[1], mark)
         return known[0]
 

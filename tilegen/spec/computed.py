@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from tilegen.arithmetic import Literal, Node, count_written, list_nodes
 from tilegen.arithmetic.functions import FLOATS
@@ -18,22 +19,29 @@ from tilegen.spec.words import Token, split_tokens
 _MOST_NODES = 2000  # of all trees, the values of names written out
 
 
-def parse_formula(
-    passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
-    extents: Sequence[int], takes_parts: bool = True, results: Sequence[str] = (),
-) -> Expression:  # fmt: skip
+@dataclass(frozen=True)
+class Known:
+    """What names mean in an expression that computes: ``names`` are integers, and know that the others are there.
+
+    ``operand(name)`` gives a region, or None. ``takes_parts``: a name may stand for a part of an array.
+    """
+
+    names: Names
+    operand: Callable[[str], Region | None]
+    params: Mapping[str, Param]
+    takes_parts: bool = True
+
+
+def parse_formula(passage: Passage, known: Known, extents: Sequence[int], results: Sequence[str] = ()) -> Expression:
     """All of ``passage`` as an expression that computes, behind names of values: ``t = x + y; t * t``.
 
     With names of ``results`` the text is nothing but values with names, among them each result:
-    ``t = x + y; sum = t; square = t * t``. Raises Flaw TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
-
-    ``names``: beside the integers they have those that ``operand`` and ``params`` know. ``takes_parts``: a name may
-    stand for a part of an array.
+    ``t = x + y; sum = t; square = t * t``. Raises Flawed TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
     """
-    tokens = split_tokens(passage, TOKEN)
     parser = FormulaParser(
-        passage, names, tokens, operand=operand, params=params, extents=extents, takes_parts=takes_parts
-    )
+        passage, known.names, split_tokens(passage, TOKEN),
+        operand=known.operand, params=known.params, extents=extents, takes_parts=known.takes_parts,
+    )  # fmt: skip
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
     _read_definitions(parser, results)

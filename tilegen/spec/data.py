@@ -36,8 +36,8 @@ class Buffer:
     """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape``, never None.
 
     A view shares the bytes of ``root`` (the buffer at the end of its chain of views), else ``root`` is its own name.
-    Extents of global buffers may be runtime Vars; all others are ints. The layout of a shared or register buffer, and
-    of views that follow it (``parent``, and ``axes`` where they transpose it), is AUTO until its layout is chosen.
+    Extents of arrays may be runtime Vars; all others are ints. The layout of a shared or register buffer, and of views
+    that follow it (``parent``, and ``axes`` where they transpose it), is AUTO until it is chosen.
     """
 
     name: str
@@ -235,7 +235,7 @@ class Loop(Nest):
 
 
 @dataclass(frozen=True)
-class Guarded(Nest):
+class WhenStatement(Nest):
     """when: a condition; do: body, run by the threads for which it holds."""
 
     when: Index
@@ -251,7 +251,7 @@ class RoleBlock(Nest):
 
 
 @dataclass(frozen=True)
-class Naming:
+class LetStatement:
     """let: names for values, each known to those after it, to the rest of the list, and inside of that."""
 
     entries: tuple[tuple[Var, Index], ...]
@@ -259,7 +259,7 @@ class Naming:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class SyncStatement:
     """sync: warp | warpgroup | role | cta | cluster | async (where nobody meets), or roles: those of ``roles``."""
 
     scope: str
@@ -296,7 +296,7 @@ class WholeCall:
 
 
 @dataclass(frozen=True)
-class Closing:
+class CommitStatement:
     """commit: what was started asynchronously since the last commit becomes one group of a queue ("": the only one)."""
 
     when: Index = True
@@ -305,7 +305,7 @@ class Closing:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitStatement:
     """wait: until at most ``pending`` groups of what runs by itself are in flight, or for a phase of ``barrier``.
 
     ``queue``: whose groups; "" for those of all queues that are used there.
@@ -319,14 +319,14 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Following:
+class FollowStatement:
     """wait: previous: until the kernels launched before have ended and all that they wrote is there."""
 
     mark: Mark | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
-class Arriving:
+class ArriveStatement:
     """arrive: one thread of each instance of ``scope`` arrives at an mbarrier.
 
     ``to``: at that of every CTA along an axis of the cluster; "": of its own.
@@ -340,8 +340,9 @@ class Arriving:
 
 
 Statement = Union[  # noqa: UP007
-    Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall
-]
+    Call, Loop, WhenStatement, RoleBlock, LetStatement, SyncStatement, CommitStatement, WaitStatement, FollowStatement,
+    ArriveStatement, WholeCall,
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -357,9 +358,8 @@ class Constant:
 class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
-    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
-    for the kernel as a whole before its ops were planned. Two specs are equal that say the same kernel: where a spec
-    comes from (``path``, ``text``, ``whole``) and why it is as it is (``choices``, ``notes``) do not count.
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once expanded; ``choices`` were made for the kernel before
+    its ops were planned. Specs that say the same kernel are equal, whatever their path, text, whole, choices, notes.
     """
 
     kernel: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tilegen.arch import ARCHES
-from tilegen.spec.data import Call, Following, Spec
+from tilegen.spec.data import Call, FollowStatement, Spec
 from tilegen.spec.findings import Findings
 from tilegen.spec.outline import walk_statements
 
 
 def check_overlap(spec: Spec, findings: Findings) -> None:
     """Reports TG122 where 'overlap: previous' and 'wait: previous' are not both there, or cannot be."""
-    waits = [s for s in walk_statements(spec.ops) if isinstance(s, Following)]
+    waits = [s for s in walk_statements(spec.ops) if isinstance(s, FollowStatement)]
     if not spec.overlaps:
         for wait in waits:
             message = "'wait: previous' in a kernel that starts when the one before it has ended"

@@ -26,7 +26,7 @@ from tilegen.index import (
     select,
     sub,
 )  # fmt: skip
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Node, Scalar, describe_node, say_number
 from tilegen.spec.words import Token, split_tokens
@@ -89,7 +89,7 @@ class Parser:
         where = f"before '{token.text}'" if token.text else "at the end"
         raise self.fault(f"'{symbol}' is missing {where}", token, code, self.say_choice(token))
 
-    def misplaced(self) -> Flaw:
+    def misplaced(self) -> Flawed:
         """The next token belongs to no expression."""
         if self.next.text == "/":
             return self.fault("'/' stands only in ceil(a / b)", self.next, hint="write '//' or 'ceil(a / b)'")
@@ -114,7 +114,7 @@ class Parser:
             first = f"{name}({first}, {one})"
         return f"write '{shorten(first)}'"
 
-    def fault(self, message: str, token: Token, code: str = "TG111", hint: str = "") -> Flaw:
+    def fault(self, message: str, token: Token, code: str = "TG111", hint: str = "") -> Flawed:
         return self.passage.fault(code, message, token.start, max(token.end, token.start + 1), hint)
 
     def read(self, weakest: int = 0) -> Value:
@@ -299,15 +299,15 @@ def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:
 def read_number(node: Node, names: Names, what: str, is_size: bool = False, may_be_negative: bool = False) -> Index:
     """An integer or an expression of one; ``what`` says in a message what it is for, ``is_size`` as a Parser has it."""
     if isinstance(node, Scalar) and node.value is None:
-        raise Flaw("TG007", f"{what} is missing", node.mark, "write a number or an expression")
+        raise Flawed("TG007", f"{what} is missing", node.mark, "write a number or an expression")
     if not isinstance(node, Scalar) or not isinstance(node.value, (int, str)) or isinstance(node.value, bool):
         message = f"{what} must be an integer or an expression, not {describe_node(node)}"
-        raise Flaw("TG103", message, node.mark, say_number(node))
+        raise Flawed("TG103", message, node.mark, say_number(node))
     if isinstance(node.value, int):
         return check_integer(node, what)
     value = parse_value(node.passage, names, is_size)
     if value.is_condition:
-        raise Flaw("TG103", f"{what} must be a number, but this is a condition", node.mark)
+        raise Flawed("TG103", f"{what} must be a number, but this is a condition", node.mark)
     if bound(value.index) <= 0 and not may_be_negative:
         message = f"{what} must not be negative, but is {bound(value.index) - 1}"
         raise node.passage.fault("TG112", message, value.start, value.end)
@@ -318,9 +318,9 @@ def check_integer(node: Scalar, what: str) -> int:
     """A literal integer that is not negative and fits 63 bits."""
     number = int(node.value)
     if number < 0:
-        raise Flaw("TG106", f"{what} must not be negative, but is {number}", node.mark)
+        raise Flawed("TG106", f"{what} must not be negative, but is {number}", node.mark)
     if number >= _VALUE_LIMIT:
-        raise Flaw("TG106", f"{what} does not fit 63 bits", node.mark)
+        raise Flawed("TG106", f"{what} does not fit 63 bits", node.mark)
     return number
 
 
@@ -328,7 +328,7 @@ def read_constant(node: Node, names: Names, what: str) -> int:
     """As ``read_number``, for what must be known when the kernel is built."""
     index = read_number(node, names, what)
     if isinstance(index, (Var, Formula)):
-        raise Flaw("TG112", f"{what} must be a compile-time constant, but is '{shorten(index)}'", node.mark)
+        raise Flawed("TG112", f"{what} must be a compile-time constant, but is '{shorten(index)}'", node.mark)
     return index
 
 
@@ -337,7 +337,7 @@ def read_condition(node: Node, names: Names, key: str = "when") -> Index:
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
-        raise Flaw(
+        raise Flawed(
             "TG103",
             f"'{key}' must be a condition, not {describe_node(node)}",
             node.mark,
@@ -345,7 +345,7 @@ def read_condition(node: Node, names: Names, key: str = "when") -> Index:
         )
     value = parse_value(node.passage, names)
     if not value.is_condition:
-        raise Flaw(
+        raise Flawed(
             "TG103",
             f"'{key}' must be a condition, but this is a number",
             node.mark,

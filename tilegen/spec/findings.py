@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from tilegen.errors import Diagnostic, Mark, SpecError
+from tilegen.errors import Diagnostic, Flaw, Mark, SpecError
 
 
-class Flaw(Exception):
+class Flawed(Exception):
     """Something is wrong here. Without a diagnostic it was reported before, where its cause is."""
 
     def __init__(
@@ -17,6 +17,12 @@ class Flaw(Exception):
     ):  # fmt: skip
         self.diagnostic = Diagnostic(code, message, mark, hint, cause=cause) if code else None
         super().__init__(message)
+
+
+def raise_flaw(flaw: Flaw | None, locate: Callable[[str], Mark | None], cause: str = "") -> None:
+    """Raises what a check found, if it found anything; ``locate`` gives the place of a field."""
+    if flaw is not None:
+        raise Flawed(flaw.code, flaw.message, locate(flaw.place), flaw.hint, cause)
 
 
 @dataclass
@@ -31,10 +37,10 @@ class Findings:
 
     @contextmanager
     def collect(self) -> Iterator[None]:
-        """Note the Flaw that ends the block, and go on after it."""
+        """Note the Flawed that ends the block, and go on after it."""
         try:
             yield
-        except Flaw as fault:
+        except Flawed as fault:
             if fault.diagnostic:
                 self.found.append(fault.diagnostic)
 
@@ -70,9 +76,9 @@ class Passage:
     text: str
     locate: Callable[[int, int], Mark] = field(compare=False)
 
-    def fault(self, code: str, message: str, start: int = 0, end: int | None = None, hint: str = "") -> Flaw:
-        """A Flaw about the characters from ``start`` to ``end``."""
-        return Flaw(code, message, self.locate(start, len(self.text) if end is None else end), hint)
+    def fault(self, code: str, message: str, start: int = 0, end: int | None = None, hint: str = "") -> Flawed:
+        """A Flawed about the characters from ``start`` to ``end``."""
+        return Flawed(code, message, self.locate(start, len(self.text) if end is None else end), hint)
 
 
 def shorten(text: object, limit: int = 60) -> str:

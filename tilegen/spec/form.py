@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tilegen.errors import Flaw
+
 ScopeName = Literal["thread", "warp", "warpgroup", "role", "cta"]
 
 
@@ -36,10 +38,10 @@ class OpForm:
     ``expression`` is the field that holds what the op computes, ``named`` the one that gives names to regions there.
     ``several``: of what is written, the fields that may be a mapping of names to regions, one for each result.
     ``optional`` are operands that may be left out; ``takes_written(fields)``: what is written is read before.
-    ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong as (code, message, field,
-    hint), or None; ``check(fields, regions, expression)`` what is wrong with the shapes as (message, field, hint):
-    without one, all are equal but for extents of 1; ``check_dtypes(fields, regions)`` what is wrong with the types of
-    elements, as ``check_fields``. ``extents`` is the shape that index(d) counts in.
+    ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong, at a field, or
+    None; ``check(fields, regions, expression)`` what is wrong with the shapes: without one, all are equal but for
+    extents of 1; ``check_dtypes(fields, regions)`` what is wrong with the types of elements. ``extents`` is the shape
+    that index(d) counts in.
     """
 
     name: str
@@ -52,16 +54,14 @@ class OpForm:
     edge: str = ""
     pad: str = ""
     conditions: tuple[str, ...] = ()
-    check_fields: Callable[[Any], tuple[str, str, str, str] | None] = field(default=lambda fields: None, compare=False)
+    check_fields: Callable[[Any], Flaw | None] = field(default=lambda fields: None, compare=False)
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)
     expression: str = ""
     named: str = ""
     several: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
-    check: Callable[[Any, Mapping[str, Any], Any], tuple[str, str, str] | None] | None = field(
-        default=None, compare=False
-    )
-    check_dtypes: Callable[[Any, Mapping[str, Any]], tuple[str, str, str, str] | None] = field(
+    check: Callable[[Any, Mapping[str, Any], Any], Flaw | None] | None = field(default=None, compare=False)
+    check_dtypes: Callable[[Any, Mapping[str, Any]], Flaw | None] = field(
         default=lambda fields, regions: None, compare=False
     )
     takes_written: Callable[[Any], bool] = field(default=lambda fields: False, compare=False)
@@ -124,15 +124,15 @@ class WholeForm:
 
     ``optional`` are arrays that may be left out; ``named``: the field that gives names to more of them, which are read;
     ``taken``: names that it may not give.
-    ``check(fields, arrays)`` gives what is wrong with a call as (code, message, field, hint), or None. ``later``: by
-    name, fields that this version has not, and what to write until it has.
+    ``check(fields, arrays)`` gives what is wrong with a call, at a field, or None. ``later``: by name, fields that this
+    version has not, and what to write until it has.
     """
 
     name: str
     model: type[WholeFields]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    check: Callable[[Any, Mapping[str, Any]], tuple[str, str, str, str] | None] = field(compare=False)
+    check: Callable[[Any, Mapping[str, Any]], Flaw | None] = field(compare=False)
     optional: tuple[str, ...] = ()
     named: str = ""
     taken: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ from tilegen.near_words import suggest
 from tilegen.plan import Param
 from tilegen.spec.data import Region
 from tilegen.spec.expressions import BINDING, Parser, Value
-from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.words import Token
 
 TOKEN = re.compile(
@@ -175,7 +175,7 @@ class FormulaParser(Parser):
             return self.made(Parameter(param.name, param.dtype), token.start, token.end)
         return None
 
-    def refuse_part(self, word: Token) -> Flaw:
+    def refuse_part(self, word: Token) -> Flawed:
         """TG111 for a region within an expression, with how it gets a name."""
         end = self.passage.text.find("]", word.end) + 1 or len(self.passage.text)
         region = self.passage.text[word.start : end]

@@ -1,9 +1,11 @@
-"""The head of a spec: arch, params, threads, grid and cluster."""
+"""The head of a spec: all keys but buffers and ops, as one value for those who read these."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping as Dict
 from contextlib import suppress
+from dataclasses import dataclass
 from math import gcd, prod
 
 from tilegen.arch import ARCHES
@@ -13,17 +15,106 @@ from tilegen.near_words import suggest
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.absent import suggest_arch
+from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.later import refuse_later
 from tilegen.spec.launch_models import ClusterFields, GridFields
-from tilegen.spec.models import report_null
-from tilegen.spec.names import Names
+from tilegen.spec.models import VERSION, report_null
+from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
-from tilegen.spec.params import Params
+from tilegen.spec.params import Params, read_params
+from tilegen.spec.roles import MAX_THREADS, check_registers, read_barriers, read_roles
 
-MAX_THREADS = 1024
 _NOT_LAUNCHED = "'{name}' is not known here: the launch is a function of params only"
+
+
+@dataclass(frozen=True)
+class Head:
+    """Name, target, params and launch of a kernel; what was wrong has its default here, and was reported.
+
+    ``threads``: of a CTA, idle ones between roles too; 0 where they are wrong. ``barriers``: those that are declared,
+    by name. ``ctas_per_sm`` is 0, and a mark None, without the key.
+    """
+
+    kernel: str
+    version: int
+    arch: str
+    params: Params
+    roles: tuple[RoleTerms, ...]
+    threads: int
+    grid: tuple[Index, Index, Index]
+    cluster: tuple[int, int, int]
+    ctas_per_sm: int
+    ctas_per_sm_mark: Mark | None
+    overlap_mark: Mark | None
+    barriers: Dict[str, BarrierTerms]
+
+    @property
+    def most_threads(self) -> int:
+        """The threads of the widest role, of a CTA without roles."""
+        return max((r.threads for r in self.roles), default=self.threads)
+
+
+def read_head(
+    root: Mapping, arch: str | None, overrides: Dict[str, int | float], register: Register, findings: Findings
+) -> Head:
+    """The head of a spec; ``arch`` and ``overrides`` stand over what it says.
+
+    Raises SpecError with what was found where ``params`` declares no names.
+    """
+    kernel = read_kernel(root.get("kernel"), register, findings)
+    version = read_version(root.get("version"), findings)
+    target = read_arch(root, arch, findings)
+    params = read_params(root.get("params"), overrides, register, findings)
+    stop_if_unread(root, "params", findings)
+    roles, role_threads = read_roles(root, params.names, target, register, findings)
+    threads = role_threads if "roles" in root else read_threads(root.get("threads"), params.names, findings)
+    grid = read_grid(root.get("grid"), root.get("cluster"), params, findings)
+    ctas, ctas_mark = read_ctas_per_sm(root.get("ctas_per_sm"), params.names, target, threads, findings)
+    check_registers(roles, threads, target, ctas, findings)
+    cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
+    overlap = read_overlap(root.get("overlap"), findings)
+    barriers = read_barriers(root.get("barriers"), params.names, register, findings)
+    return Head(
+        kernel, version, target, params, roles, threads, grid, cluster, ctas, ctas_mark, overlap, barriers
+    )  # fmt: skip
+
+
+def stop_if_unread(root: Mapping, section: str, findings: Findings) -> None:
+    """Raises what was found where nobody knows the names of a section: their uses are no mistakes of their own."""
+    if section in root and not isinstance(root[section], Mapping):
+        findings.raise_all()
+
+
+def read_kernel(node: Node | None, register: Register, findings: Findings) -> str:
+    """The name of a kernel; "" where it is wrong."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return ""
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        findings.report("TG103", f"'kernel' must be a name, not {describe_node(node)}", node.mark)
+        return ""
+    with findings.collect():
+        return register.claim(node.passage, "kernel")
+    return ""
+
+
+def read_version(node: Node | None, findings: Findings) -> int:
+    """The version that a spec says, 0 where it says none: then it is in the newest.
+
+    Reports TG103 for no integer, TG106 for a version that is not known here.
+    """
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return 0
+    if not isinstance(node, Scalar) or not isinstance(node.value, int) or isinstance(node.value, bool):
+        message = f"'version' must be an integer, not {describe_node(node)}"
+        findings.report("TG103", message, node.mark, f"write 'version: {VERSION}'")
+    elif not 1 <= node.value <= VERSION:
+        message = f"version {node.value} of the language is not known here: this tilegen reads 1 to {VERSION}"
+        findings.report("TG106", message, node.mark, "a newer tilegen reads it" if node.value > VERSION else "")
+    else:
+        return node.value
+    return 0
 
 
 def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
@@ -55,7 +146,7 @@ def read_threads(node: Node | None, names: Names, findings: Findings) -> int:
             return threads
         message = f"'threads' must be from 1 to {MAX_THREADS}, not {threads}"
         hint = "more work is more CTAs, or more for each thread" if threads > MAX_THREADS else "for example 128"
-        raise Flaw("TG106", message, node.mark, hint)
+        raise Flawed("TG106", message, node.mark, hint)
     return 0
 
 
@@ -72,7 +163,7 @@ def read_ctas_per_sm(
             return count, node.mark
         hint = "" if most == gpu.max_ctas_per_sm else f"it holds {gpu.max_warps_per_sm * gpu.warp_lanes} threads"
         message = f"'ctas_per_sm' must be from 1 to {most} on {arch} with {threads} threads, not {count}"
-        raise Flaw("TG106", message, node.mark, hint)
+        raise Flawed("TG106", message, node.mark, hint)
     return 0, None
 
 
@@ -83,7 +174,7 @@ def read_overlap(node: Node | None, findings: Findings) -> Mark | None:
     if not isinstance(node, Scalar) or node.value != "previous":
         with findings.collect():
             said = describe_node(node)
-            raise Flaw("TG103", f"'overlap' must be previous, not {said}", node.mark, "write 'overlap: previous'")
+            raise Flawed("TG103", f"'overlap' must be previous, not {said}", node.mark, "write 'overlap: previous'")
     return node.mark
 
 
@@ -119,7 +210,7 @@ def _resident_in(cluster: Node | None, params: Params) -> Var:
     """The CTAs that a GPU holds at once, whole clusters of them."""
     size = 1
     for _, value in cluster.entries if isinstance(cluster, Mapping) else ():
-        with suppress(Flaw):  # it is reported where the cluster is read
+        with suppress(Flawed):  # it is reported where the cluster is read
             size *= read_constant(value, params.names, "cluster")
     size = max(1, size)
     return Var(RESIDENT_CTAS, MOST_RESIDENT + 1, size, size)
@@ -145,9 +236,9 @@ def _check_extent(extent: Index, axis: str, node: Node, params: Params, limit: i
         where = f" with {used}" if used else ""
         if count < 1:
             hint = _say_nothing(node, axis, params)
-            raise Flaw("TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, hint)
+            raise Flawed("TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, hint)
         if count > limit and values is not params.lowest:
-            raise Flaw("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
+            raise Flawed("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
 
 
 def _say_nothing(node: Node, axis: str, params: Params) -> str:
@@ -176,7 +267,7 @@ def read_cluster(
             size = read_constant(value, params.names, f"cluster.{axis}")
             sizes[d] = size if 1 <= size <= 8 else 2  # what follows reads on as if it were a cluster
             if sizes[d] != size:
-                raise Flaw("TG106", f"cluster.{axis} must be from 1 to 8, not {size}", value.mark)
+                raise Flawed("TG106", f"cluster.{axis} must be from 1 to 8, not {size}", value.mark)
             _check_whole_clusters(grid[d], size, axis, value.mark)
     if max(sizes) <= 8 < prod(sizes):
         findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
@@ -190,13 +281,13 @@ def _check_whole_clusters(count: Index, size: int, axis: str, mark: Mark) -> Non
     if isinstance(count, int):
         if count % size:
             near = next(k for k in range(size - 1, 0, -1) if count % k == 0)
-            raise Flaw("TG106", f"cluster.{axis} = {size} does not divide the grid's {count}", mark, f"{near} does")
+            raise Flawed("TG106", f"cluster.{axis} = {size} does not divide the grid's {count}", mark, f"{near} does")
     elif mod(count, size) != 0:
         message = f"the grid's '{axis[1:]}' may be no multiple of cluster.{axis} = {size}"
         hint = f"ceil(.. / {size}) * {size}, or params of which it is made with 'multiple_of: {size}'"
         if isinstance(count, Var) and count.name in COUNT_AXES:
             hint = f"'{RESIDENT_CTAS}' is one, and so is min({RESIDENT_CTAS}, 128)"
-        raise Flaw("TG106", message, mark, hint)
+        raise Flawed("TG106", message, mark, hint)
 
 
 def _is_section(node: Node, name: str, findings: Findings) -> bool:

@@ -6,7 +6,7 @@ import re
 
 from tilegen.errors import LayoutError
 from tilegen.layouts import cute
-from tilegen.spec.findings import Flaw, Passage
+from tilegen.spec.findings import Flawed, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
 GLUON = {
@@ -21,10 +21,10 @@ GLUON = {
 _CUTE = re.compile(r"\(?[0-9(][0-9A-Za-z_(), ]*:[0-9(]")
 
 
-def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Flaw:
-    """The Flaw that says ``not yet supported``."""
+def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Flawed:
+    """The Flawed that says ``not yet supported``."""
     mark = node.locate(0, len(node.text)) if isinstance(node, Passage) else node.mark
-    return Flaw("TG190", f"{code_name} is not yet supported", mark, hint)
+    return Flawed("TG190", f"{code_name} is not yet supported", mark, hint)
 
 
 def refuse_later_layout(node: Node) -> None:
@@ -34,7 +34,7 @@ def refuse_later_layout(node: Node) -> None:
     text = node.text.strip()
     if _CUTE.match(text) or (cute.is_printed(text) and re.search(r"[<\[]", text)):
         message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
-        raise Flaw("TG200", message, node.mark, _say_as_tile(text))
+        raise Flawed("TG200", message, node.mark, _say_as_tile(text))
 
 
 def _say_as_tile(text: str) -> str:
@@ -51,4 +51,4 @@ def refuse_later_gluon(node: Mapping) -> None:
         for key in arguments:
             if key in node and "interval_padding_pairs" not in node:
                 message = f"{name} is written as a call, as text, not by its argument names"
-                raise Flaw("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
+                raise Flawed("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')

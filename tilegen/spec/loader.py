@@ -7,36 +7,27 @@ from dataclasses import dataclass, field, replace
 
 from tilegen import layouts
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Var, bound
+from tilegen.index import Var, bound
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spaces import Space
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
-from tilegen.spec.data import Spec
+from tilegen.spec.data import Spec, Statement
 from tilegen.spec.dependent import check_overlap
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.form import Form, WholeForm
-from tilegen.spec.header import (
-    read_arch,
-    read_cluster,
-    read_ctas_per_sm,
-    read_grid,
-    read_overlap,
-    read_threads,
-)  # fmt: skip
+from tilegen.spec.header import Head, read_head, stop_if_unread
 from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
-from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
-from tilegen.spec.params import Params, read_params
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
+from tilegen.spec.params import Params
 from tilegen.spec.ranges import Cases, Range
-from tilegen.spec.roles import check_registers, read_barriers, read_roles
 from tilegen.spec.sources import NamedText
 from tilegen.spec.statements import STATEMENTS, cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
 from tilegen.spec.unused import find_unused, find_written_back
 from tilegen.spec.values import check_unwritten
-from tilegen.spec.version import read_version
 from tilegen.spec.whole import check_alone
 
 
@@ -56,55 +47,49 @@ class Reading:
 
 def read_spec(root: Mapping, reading: Reading, findings: Findings, is_pass: bool = False) -> Spec:
     """The checked spec of one kernel; arrays of a pass may be workspaces. Raises SpecError with every finding."""
-    given, forms = reading.given, reading.forms
+    forms, register = reading.forms, Register()
     _check_keys(root, forms, findings)
     root = _mend_keys(root)
-    register = Register()
-    kernel = read_kernel(root.get("kernel"), register, findings)
-    version = read_version(root.get("version"), findings)
-    target = read_arch(root, reading.arch, findings)
-    params = read_params(root.get("params"), reading.overrides, register, findings)
-    _stop_if_unread(root, "params", findings)
-    roles, role_threads = read_roles(root, params.names, target, register, findings)
-    threads = role_threads if "roles" in root else read_threads(root.get("threads"), params.names, findings)
-    grid = read_grid(root.get("grid"), root.get("cluster"), params, findings)
-    resident = read_ctas_per_sm(root.get("ctas_per_sm"), params.names, target, threads, findings)
-    check_registers(roles, threads, target, resident[0], findings)
-    cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
-    overlap = read_overlap(root.get("overlap"), findings)
-    terms = read_barriers(root.get("barriers"), params.names, register, findings)
-    buffers = Buffers(params, max((r.threads for r in roles), default=threads), target, is_pass=is_pass)
+    head = read_head(root, reading.arch, reading.overrides, register, findings)
+    buffers = Buffers(head.params, head.most_threads, head.arch, is_pass)
     read_buffers(root.get("buffers"), buffers, register, findings)
-    _stop_if_unread(root, "buffers", findings)
-    axes = cta_variables(grid, cluster)
-    cases = _list_cases(params, grid, cluster)
-    names = cta_names(axes, grid, params.names)
-    given_roles = root.get("roles")
-    around = Surroundings(
-        forms, buffers, _hide_objects(names, buffers), cases, register, findings, threads, cluster,
-        {r.name: r for r in roles}, terms,
-        frozenset(k.text for k, _ in given_roles.entries) if isinstance(given_roles, Mapping) else frozenset(),
-    )  # fmt: skip
+    stop_if_unread(root, "buffers", findings)
+    around = _surround(root, head, forms, buffers, register, findings)
     ops = read_statements(root["ops"], around) if "ops" in root else ()
     check_alone(root, ops, findings)
-    with findings.collect():
-        check_unwritten(written_buffers(ops).values(), root.get("buffers"), buffers.found)
-    for name, buffer in written_buffers(ops).items():
-        with findings.collect():
-            _check_no_overlap(name, buffers, buffer.traits)
+    _check_written(root, ops, buffers, findings)
     findings.raise_all()
-    spec = Spec(
-        kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
-        tuple(buffers.found.values()), ops, given.name, given.text,
-        ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
-        overlaps=overlap is not None, overlaps_mark=overlap,
-        warnings=(*find_unused(root, threads), *find_written_back(ops)),
-        ops_mark=root["ops"].mark if "ops" in root else None, version=version,
-    )  # fmt: skip
+    spec = _make_spec(root, head, buffers, ops, reading.given)
     check_clusters(spec, findings)
     check_overlap(spec, findings)
     findings.raise_all()
     return spec
+
+
+def _surround(
+    root: Mapping, head: Head, forms: Dict[str, Form], buffers: Buffers, register: Register, findings: Findings
+) -> Surroundings:
+    """What holds for every statement of ``ops``."""
+    names = cta_names(cta_variables(head.grid, head.cluster), head.grid, head.params.names)
+    given = root.get("roles")
+    named_roles = frozenset(k.text for k, _ in given.entries) if isinstance(given, Mapping) else frozenset[str]()
+    return Surroundings(
+        forms, buffers, _hide_objects(names, buffers), _list_cases(head), register, findings,
+        head.threads, head.cluster, {r.name: r for r in head.roles}, head.barriers, named_roles,
+    )  # fmt: skip
+
+
+def _make_spec(root: Mapping, head: Head, buffers: Buffers, ops: tuple[Statement, ...], given: NamedText) -> Spec:
+    params = head.params
+    return Spec(
+        head.kernel, head.arch, head.threads, head.grid, head.cluster, tuple(params.runtime), tuple(params.constants),
+        tuple(buffers.found.values()), ops, given.name, given.text,
+        ctas_per_sm=head.ctas_per_sm, ctas_per_sm_mark=head.ctas_per_sm_mark, roles=head.roles,
+        barriers=tuple(head.barriers.values()),
+        overlaps=head.overlap_mark is not None, overlaps_mark=head.overlap_mark,
+        warnings=(*find_unused(root, head.threads), *find_written_back(ops)),
+        ops_mark=root["ops"].mark if "ops" in root else None, version=head.version,
+    )  # fmt: skip
 
 
 def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> None:
@@ -124,12 +109,6 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
         if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.part(0), hint)
-
-
-def _stop_if_unread(root: Mapping, section: str, findings: Findings) -> None:
-    """Raises what was found where nobody knows the names of a section: their uses are no mistakes of their own."""
-    if section in root and not isinstance(root[section], Mapping):
-        findings.raise_all()
 
 
 def _mend_keys(root: Mapping) -> Mapping:
@@ -160,29 +139,27 @@ def _may_choose_launch(root: Mapping, forms: Dict[str, Form]) -> bool:
     return any(not name or isinstance(forms.get(name), WholeForm) for name in meant)
 
 
-def read_kernel(node: Node | None, register: Register, findings: Findings) -> str:
-    """The name of a kernel; "" where it is wrong."""
-    if node is None or (isinstance(node, Scalar) and node.value is None):
-        return ""
-    if not isinstance(node, Scalar) or not isinstance(node.value, str):
-        findings.report("TG103", f"'kernel' must be a name, not {describe_node(node)}", node.mark)
-        return ""
-    with findings.collect():
-        return register.claim(node.passage, "kernel")
-    return ""
-
-
-def _list_cases(params: Params, grid: tuple[Index, Index, Index], cluster: tuple[int, int, int]) -> Cases:
+def _list_cases(head: Head) -> Cases:
     """Every CTA of every launch; a CTA's place in its cluster follows from its place in the grid."""
-    walks = tuple(Range(name, 0, extent) for name, extent in zip(CTA_AXES, grid, strict=True))
-    places = zip(CLUSTER_AXES, CTA_AXES, grid, cluster, strict=True)
+    walks = tuple(Range(name, 0, extent) for name, extent in zip(CTA_AXES, head.grid, strict=True))
+    places = zip(CLUSTER_AXES, CTA_AXES, head.grid, head.cluster, strict=True)
     derived = tuple((inner, Var(outer, bound(extent)) % size) for inner, outer, extent, size in places)
-    return Cases(tuple(params.runtime), walks, derived)
+    return Cases(tuple(head.params.runtime), walks, derived)
 
 
 def _hide_objects(names: Names, buffers: Buffers) -> Names:
     """Buffers are no numbers: say so where one is used as such."""
     return names.forbid([*buffers.found, *buffers.broken], "'{name}' is a buffer, not a number")
+
+
+def _check_written(root: Mapping, ops: tuple[Statement, ...], buffers: Buffers, findings: Findings) -> None:
+    """Reports buffers that are written and may not be, or of which two elements share a place."""
+    written = written_buffers(ops)
+    with findings.collect():
+        check_unwritten(written.values(), root.get("buffers"), buffers.found)
+    for name, buffer in written.items():
+        with findings.collect():
+            _check_no_overlap(name, buffers, buffer.traits)
 
 
 def _check_no_overlap(name: str, buffers: Buffers, space: Space) -> None:
@@ -193,10 +170,10 @@ def _check_no_overlap(name: str, buffers: Buffers, space: Space) -> None:
     try:
         overlaps = _overlaps(buffer.layout, buffers.params)
     except LayoutError as error:
-        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of '{name}'", node.mark) from None
+        raise Flawed("TG201", f"{shorten(error, 200)}, in the layout of '{name}'", node.mark) from None
     if overlaps:
         message = f"the layout of '{name}' puts two elements in one place, but '{name}' is written"
-        raise Flaw("TG204", message, node.mark, "strides must step over what lies inside")
+        raise Flawed("TG204", message, node.mark, "strides must step over what lies inside")
 
 
 def _overlaps(layout: layouts.Layout, params: Params) -> bool:

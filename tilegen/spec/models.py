@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
@@ -13,8 +14,10 @@ from tilegen.spec.findings import Findings, shorten
 from tilegen.spec.launch_models import Fields as _Fields
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
 from tilegen.spec.phrases import phrase
-from tilegen.spec.version import VERSION
 
+# Of the language: each version adds to the one before, and means what that meant. 1: all up to clips at the end of an
+# array. 2: clips at both ends, ``pad``, ``values``, ``choices``, computed params. 3: ``passes`` and workspaces.
+VERSION = 3  # the newest
 MAX_RANK = 24  # dimensions of a buffer; NumPy has 32, and instances and copies of elements take some
 
 
@@ -289,9 +292,9 @@ def check_fields(
         groups: dict[tuple[Any, ...], list[Any]] = {}
         for one in error.errors(include_url=False, include_input=False):
             groups.setdefault(_locate(node, one["loc"], one["type"]), []).append(one)
+        checked = _Checked(node, model, what, mark or node.mark)
         for path in _find_deepest(node, groups):
-            faults = groups[path]
-            _report(node, path, faults, model, what, findings, mark)
+            _report(checked, path, groups[path], findings)
         return None
     return fields if len(findings.found) == before and not node.is_torn else None
 
@@ -357,15 +360,24 @@ def _find_stand_in(node: Mapping, model: type[BaseModel]) -> str:
     return missing[0] if len(missing) == len(unknown) == 1 and not find_near(unknown[0], known) else ""
 
 
-def _report(
-    node: Mapping, path: tuple[Any, ...], faults: list[Any], model: type[BaseModel], what: str,
-    findings: Findings, mark: Mark | None,
-) -> None:  # fmt: skip
+@dataclass(frozen=True)
+class _Checked:
+    """A mapping of the text, the model that it is read as, what it is, and where its keys are missed."""
+
+    node: Mapping
+    model: type[BaseModel]
+    what: str
+    mark: Mark
+
+
+def _report(checked: _Checked, path: tuple[Any, ...], faults: list[Any], findings: Findings) -> None:
+    """What pydantic found at one place of a mapping."""
+    node, model, what = checked.node, checked.model, checked.what
     kind = faults[0]["type"]
     known = field_names(model)
     if kind == "missing":
         if not is_misspelt(str(path[-1]), node, known) and not _find_stand_in(node, model):
-            findings.report("TG102", f"{what} needs the key '{path[-1]}'", mark or node.mark, f"add '{path[-1]}: ...'")
+            findings.report("TG102", f"{what} needs the key '{path[-1]}'", checked.mark, f"add '{path[-1]}: ...'")
         return
     if kind == "extra_forbidden":
         owner = _find(node, path[:-1])
@@ -383,5 +395,5 @@ def _report(
         return
     if isinstance(found, Scalar) and found.is_torn:
         return
-    code, message, hint = phrase(faults, found, str(path[-1]) if path else "")
-    findings.report(code, f"{_name(path, what)} {message}", found.mark, hint)
+    flaw = phrase(faults, found, str(path[-1]) if path else "")
+    findings.report(flaw.code, f"{_name(path, what)} {flaw.message}", found.mark, flaw.hint)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.dtypes import DTYPES
-from tilegen.errors import Mark
+from tilegen.errors import Flaw, Mark
 from tilegen.index import Index, Var, bound, variables
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 
 MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -118,13 +118,16 @@ class Register:
         mark = passage.locate(0, len(name))
         if name in self.owners:
             other, place = self.owners[name]
-            raise Flaw("TG108", f"'{name}' already names a {other}", mark, f"first on {place.spot}")
+            raise Flawed("TG108", f"'{name}' already names a {other}", mark, f"first on {place.spot}")
         self.owners[name] = (what, mark)
         return name
 
     def release(self, name: str) -> None:
         """The end of a loop, or of a list, frees its names."""
         self.owners.pop(name, None)
+
+
+FORBIDDEN = "TG113"  # a name that exists, but not where it stands
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ class Names:
     """
 
     values: Mapping[str, Index]
-    forbidden: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    forbidden: Mapping[str, Flaw] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
     threaded: Mapping[str, tuple[Index, frozenset[str]]] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
@@ -171,12 +174,13 @@ class Names:
 
     def forbid(self, names: Iterable[str], reason: str, hint: Callable[[str], str] = lambda name: "") -> Names:
         """Names that exist, but not here. In ``reason``, {name} stands for the name; ``hint`` says what to do."""
-        more = {n: (reason.format(name=n), hint(n)) for n in names if n not in self.values}
+        more = {n: Flaw(FORBIDDEN, reason.format(name=n), hint=hint(n)) for n in names if n not in self.values}
         return replace(self, forbidden={**self.forbidden, **more})
 
     def advise(self, names: Iterable[str], hint: Callable[[str], str]) -> Names:
         """What to do where one of these is not known here, if something is to be done already."""
-        more = {n: (self.forbidden[n][0], hint(n)) for n in names if n in self.forbidden and self.forbidden[n][1]}
+        flaws = {n: self.forbidden[n] for n in names if n in self.forbidden}
+        more = {n: replace(flaw, hint=hint(n)) for n, flaw in flaws.items() if flaw.hint}
         return replace(self, forbidden={**self.forbidden, **more})
 
     def find(self, name: str, passage: Passage, start: int) -> Index:
@@ -185,14 +189,14 @@ class Names:
         if name in self.values:
             return self.values[name]
         if name in self.broken:
-            raise Flaw()
+            raise Flawed()
         if name in self.threaded:
             axes = ", ".join(a for a in THREAD_AXES if a in self.threaded[name][1])
             message = f"'{name}' depends on {axes}, which may not stand here"
             raise passage.fault("TG113", message, start, end)
         if name in self.forbidden:
-            reason, hint = self.forbidden[name]
-            raise passage.fault("TG113", reason, start, end, hint)
+            flaw = self.forbidden[name]
+            raise passage.fault(flaw.code, flaw.message, start, end, flaw.hint)
         raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, self.suggest(name))
 
     def suggest(self, name: str) -> str:

@@ -8,15 +8,15 @@ from collections.abc import Mapping as Dict
 from dataclasses import replace
 from math import gcd
 
-from tilegen.errors import Mark
+from tilegen.errors import Flaw, Mark
 from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import THREAD_AXES
-from tilegen.spec.data import Guarded, Loop, Naming, RoleBlock, Statement
+from tilegen.spec.data import LetStatement, Loop, RoleBlock, Statement, WhenStatement
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
-from tilegen.spec.names import Names, instance_variables
+from tilegen.spec.names import FORBIDDEN, Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.ranges import Range, check_dividends
 from tilegen.spec.surroundings import Surroundings, instance_cases
@@ -33,7 +33,7 @@ def read_loop(node: Mapping, around: Surroundings, read_body: ReadBody) -> Loop 
     if not isinstance(variables, Mapping):
         return None
     if not variables.entries:
-        raise Flaw("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
+        raise Flawed("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
     made: list[Loop] = []
     inner = around
     claimed: list[str] = []
@@ -72,7 +72,7 @@ def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loo
     step: Index = 1
     if isinstance(node, Sequence):
         if not 2 <= len(node.items) <= 3:
-            raise Flaw("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
+            raise Flawed("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
         start = read_number(node.items[0], names, f"the start of '{name}'", may_be_negative=True)
         stop = read_number(node.items[1], names, f"the end of '{name}'", may_be_negative=True)
         if len(node.items) == 3:
@@ -80,7 +80,7 @@ def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loo
             if least(step) < 1:
                 has = f"not {step}" if isinstance(step, int) else f"but '{shorten(step)}' may be {least(step)}"
                 hint = "" if isinstance(step, int) else f"max({shorten(step)}, 1) is"
-                raise Flaw("TG106", f"the step of '{name}' must be at least 1, {has}", node.items[2].mark, hint)
+                raise Flawed("TG106", f"the step of '{name}' must be at least 1, {has}", node.items[2].mark, hint)
     else:
         stop = read_number(node, names, f"the count of '{name}'", may_be_negative=True)
     for x in (start, stop, step):
@@ -98,14 +98,14 @@ def _make_variable(name: str, start: Index, stop: Index, step: Index) -> Var:
 
 
 # ---------------------------------------------------------------- names and conditions
-def read_naming(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[Naming | None, Surroundings]:
+def read_let(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[LetStatement | None, Surroundings]:
     """``let: {m: E}``, and the surroundings of what follows it."""
     fields = check_fields(node, LetFields, "this let", around.findings, node.key("let").mark)
     entries = node["let"]
     if not isinstance(entries, Mapping):
         return None, around
     if not entries.entries:
-        raise Flaw("TG114", "a let needs a name", entries.mark, "for example 'let: {m: bx * 64}'")
+        raise Flawed("TG114", "a let needs a name", entries.mark, "for example 'let: {m: bx * 64}'")
     made: list[tuple[Var, Index]] = []
     for key, written in entries.entries:
         before = len(around.findings.found)
@@ -116,7 +116,7 @@ def read_naming(node: Mapping, around: Surroundings, claimed: list[str]) -> tupl
         if len(around.findings.found) > before or not made or made[-1][0].name != key.text:
             around = replace(around, names=around.names.with_broken([key.text]))
     is_whole = fields is not None and len(made) == len(entries.entries)
-    return (Naming(tuple(made), node.key("let").mark) if is_whole else None), around
+    return (LetStatement(tuple(made), node.key("let").mark) if is_whole else None), around
 
 
 def foresee_lets(items: tuple[Node, ...], names: Names) -> Names:
@@ -124,12 +124,13 @@ def foresee_lets(items: tuple[Node, ...], names: Names) -> Names:
     lets = [item["let"] for item in items if isinstance(item, Mapping) and "let" in item]
     entries = {key.text: (key, value) for let in lets if isinstance(let, Mapping) for key, value in let.entries}
     given = {n: _words_of(value) & set(entries) for n, (_, value) in entries.items()}
-    later: dict[str, tuple[str, str]] = {}
+    later: dict[str, Flaw] = {}
     for name, (key, _) in entries.items():
-        later[name] = f"'{name}' is given further down, on {key.mark.spot}", "give it before this"
+        message, hint = f"'{name}' is given further down, on {key.mark.spot}", "give it before this"
         if circle := _find_circle(name, given):
-            later[name] = f"'{name}' is given by itself: {' -> '.join(circle)}", "give one of them by other names"
-    later = {name: why for name, why in later.items() if name not in names.values}
+            message, hint = f"'{name}' is given by itself: {' -> '.join(circle)}", "give one of them by other names"
+        later[name] = Flaw(FORBIDDEN, message, hint=hint)
+    later = {name: flaw for name, flaw in later.items() if name not in names.values}
     pairs = (pair for item in items if isinstance(item, Mapping) for pair in item.entries)
     misspelt = [value for key, value in pairs if key.text != "let" and find_near(key.text, ("let", "wait")) == "let"]
     broken = (key.text for value in misspelt if isinstance(value, Mapping) for key, _ in value.entries)
@@ -183,22 +184,22 @@ def read_role_block(node: Mapping, around: Surroundings, read_body: ReadBody) ->
     key, name = node.key("role"), node["role"]
     model = check_fields(node, RoleBlockFields, "this role block", around.findings, key.mark)
     if not around.is_top:
-        raise Flaw("TG119", "a role block stands inside of another statement", key.mark, "they stand in 'ops' itself")
+        raise Flawed("TG119", "a role block stands inside of another statement", key.mark, "they stand in 'ops' itself")
     if model is None or not isinstance(name, Scalar):
         return None
     terms = around.roles.get(name.text)
     if terms is None:
         if name.text in around.broken_roles:
-            raise Flaw()
+            raise Flawed()
         hint = suggest(name.text, around.roles) or "roles: {load: {threads: 32}, math: {threads: 256}}"
-        raise Flaw("TG105", f"unknown role '{shorten(name.text)}'", name.mark, hint)
+        raise Flawed("TG105", f"unknown role '{shorten(name.text)}'", name.mark, hint)
     inner = replace(around, role=terms.name, threads=terms.threads, is_top=False)
     do = node.get("do")
     body = read_body(do, inner) if isinstance(do, Sequence) else ()
     return RoleBlock(terms.name, key.mark, body=body)
 
 
-def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Guarded | None:
+def read_when_statement(node: Mapping, around: Surroundings, read_body: ReadBody) -> WhenStatement | None:
     """``when: COND`` with ``do:``, whose threads must agree wherever they do something together."""
     model = check_fields(node, WhenFields, "this block", around.findings, node.key("when").mark)
     threads = around.threads or 1024
@@ -211,4 +212,4 @@ def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Gu
     inner = replace(around, cases=cases, conditions=(*around.conditions, *([(axes, mark)] if axes else [])))
     do = node.get("do")
     body = read_body(do, replace(inner, is_top=False, is_nested=True)) if isinstance(do, Sequence) else ()
-    return Guarded(condition, mark, body=body) if model else None
+    return WhenStatement(condition, mark, body=body) if model else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from tilegen.errors import Mark
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,9 @@ class Scalar:
 
     @property
     def passage(self) -> Passage:
-        """Its text, to be parsed; raises a Flaw without a diagnostic where reading it was wrong already."""
+        """Its text, to be parsed; raises Flawed without a diagnostic where reading it was wrong already."""
         if self.is_torn:
-            raise Flaw()
+            raise Flawed()
         return Passage(self.text, self.locate)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, count
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -15,26 +15,22 @@ from tilegen.kept import keep
 from tilegen.plan import CP_ASYNC, MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, SCOPES
 from tilegen.spec.data import (
-    Arriving,
     Buffer,
     Call,
-    Closing,
-    Following,
-    Guarded,
+    FollowStatement,
+    LetStatement,
     Loop,
-    Meeting,
-    Naming,
     Nest,
     RoleBlock,
     RoleTerms,
     Spec,
     Statement,
-    Waiting,
+    WhenStatement,
     WholeCall,
 )
 from tilegen.spec.phases import announced_bytes_of, barriers_of, trips_of
 
-KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall)
+KINDS = get_args(Statement)
 _NEAR = (1 << 10, 4, 4)  # how far from the middle of a grid a CTA away from the edges is looked for
 
 
@@ -87,7 +83,7 @@ class Outline:
     ``loops`` and ``calls`` are by their numbers; plans number operations as calls are. ``queues``: those that copies
     are waited for in, by groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names
     of buffers, ``streamed`` of the roots of those that copies work on while the threads go on. ``announced_bytes``: by
-    the id of each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
+    the number of each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
     """
 
     placed: tuple[Placed, ...]
@@ -104,6 +100,10 @@ class Outline:
     def find(self, *kinds: type[Any]) -> tuple[Any, ...]:
         """The statements of some kinds, in order."""
         return tuple(p.statement for p in self.placed if isinstance(p.statement, kinds))
+
+    def number_of(self, call: Call) -> int:
+        """The number of a call of this spec; of two equal ones each has its own."""
+        return next(number for number, one in enumerate(self.calls) if one is call)
 
 
 @keep
@@ -141,7 +141,7 @@ def walk_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
 def names_of_integers(statements: Sequence[Statement]) -> set[str]:
     """The names that these statements give to integers: loop variables and lets."""
     loops = {s.var.name for s in statements if isinstance(s, Loop)}
-    return loops | {var.name for s in statements if isinstance(s, Naming) for var, _ in s.entries}
+    return loops | {var.name for s in statements if isinstance(s, LetStatement) for var, _ in s.entries}
 
 
 def place_statements(
@@ -169,7 +169,7 @@ class _Placing:
             yield Placed(s, around, meant, number)
             if isinstance(s, Nest):
                 yield from self.place(s.body, (*around, s), self.enter(s, number, meant))
-            elif isinstance(s, Naming):
+            elif isinstance(s, LetStatement):
                 meant = _define(s, meant)
 
     def number(self, s: Statement, meant: Meant) -> int:
@@ -187,7 +187,7 @@ class _Placing:
         """What holds inside of a nest. Raises TypeError as above."""
         if isinstance(nest, RoleBlock):
             return meant
-        if isinstance(nest, Guarded):
+        if isinstance(nest, WhenStatement):
             return replace(meant, guards=(*meant.guards, substitute(nest.when, meant.values)))
         if not isinstance(nest, Loop):
             raise TypeError(f"spec/outline.py does not know {type(nest).__name__}")
@@ -196,7 +196,7 @@ class _Placing:
         return Meant({**meant.values, nest.var.name: one.value}, (*meant.loops, one), (*meant.guards, *below))
 
 
-def _define(naming: Naming, meant: Meant) -> Meant:
+def _define(naming: LetStatement, meant: Meant) -> Meant:
     """What holds after names were given."""
     values = dict(meant.values)
     for var, value in naming.entries:
@@ -221,7 +221,7 @@ def deciding(statement: Statement) -> tuple[Index, ...]:
         return statement.start, statement.stop, statement.step
     if isinstance(statement, Call):
         return statement.when, *statement.conditions.values()
-    return () if isinstance(statement, WholeCall | Naming | RoleBlock | Following) else (statement.when,)
+    return () if isinstance(statement, WholeCall | LetStatement | RoleBlock | FollowStatement) else (statement.when,)
 
 
 def trip_of(loop: Loop, taken: frozenset[str]) -> tuple[Var, Index, Index]:

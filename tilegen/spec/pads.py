@@ -6,7 +6,7 @@ from math import copysign
 
 from tilegen.arithmetic.constants import reject_value, say_range
 from tilegen.spec.data import Call
-from tilegen.spec.findings import Flaw
+from tilegen.spec.findings import Flawed
 
 _THREADS = "let threads copy, as 'variant: gmem_smem' does: without 'async' and 'barrier'"
 
@@ -31,14 +31,14 @@ def check_pad(call: Call) -> None:
     mark, padded = call.mark_of(call.form.pad), [r for r in call.read if r.buffer.traits.is_array]
     if not is_clipped(call):
         message = "'pad' is what reads give past the edge of an array, and nothing is clipped here"
-        raise Flaw("TG212", message, mark, "add 'edge: clip'")
+        raise Flawed("TG212", message, mark, "add 'edge: clip'")
     if not padded:
         message = f"'pad' is what reads give past the edge of a global array, and this {call.op} reads none"
-        raise Flaw("TG212", message, mark, "remove it: what is written past the edge is dropped")
+        raise Flawed("TG212", message, mark, "remove it: what is written past the edge is dropped")
     if pad and call.queue:
-        raise Flaw("TG212", f"TMA and cp.async fill with zeros, not with {pad}", mark, _THREADS)
+        raise Flawed("TG212", f"TMA and cp.async fill with zeros, not with {pad}", mark, _THREADS)
     if pad == 0 and copysign(1, pad) < 0:
-        raise Flaw("TG214", "a pad is no negative zero", mark, "write 'pad: 0'")
+        raise Flawed("TG214", "a pad is no negative zero", mark, "write 'pad: 0'")
     for dtype in dict.fromkeys(r.buffer.dtype for r in padded):
         if (reason := reject_value(pad, dtype)) is not None:
-            raise Flaw("TG214", reason, mark, say_range(dtype))
+            raise Flawed("TG214", reason, mark, say_range(dtype))

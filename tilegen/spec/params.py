@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 from tilegen.dtypes import is_held, say_range
+from tilegen.errors import Flaw
 from tilegen.index import INT_LIMIT, Index, Var
 from tilegen.near_words import suggest
 from tilegen.plan import Param, arguments, default_values
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.launch_models import ChoiceFields, ParamFields
 from tilegen.spec.models import check_fields, report_null
-from tilegen.spec.names import Names, Register
+from tilegen.spec.names import FORBIDDEN, Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
 
 _OVERRIDE = "(--set, or params in Python)"
@@ -35,7 +36,8 @@ class Params:
     def names(self) -> Names:
         values: dict[str, Index] = {c.name: c.value for c in self.constants}
         values |= {p.name: p.var for p in arguments(self.runtime) if p.var is not None}
-        unused = {p.name: (f"'{p.name}' is a {p.dtype}, not an integer", "") for p in self.runtime if p.var is None}
+        others = [p for p in self.runtime if p.var is None]
+        unused = {p.name: Flaw(FORBIDDEN, f"'{p.name}' is a {p.dtype}, not an integer") for p in others}
         return Names(values, unused, frozenset(self.broken))
 
     @property
@@ -101,11 +103,11 @@ def _read_param(name: str, key: Scalar, node: Node, override: float | None, para
     elif isinstance(node, Scalar) and isinstance(node.value, int | str) and not isinstance(node.value, bool):
         value = _check_override(name, override, node.value if isinstance(node.value, int) else 0)
         if not 0 <= value < INT_LIMIT:
-            raise Flaw("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
+            raise Flawed("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
         params.constants.append(Constant(name, value))
     else:
         message = f"param '{name}' must be an integer, an expression or {{default: ..}}, not {describe_node(node)}"
-        raise Flaw("TG103", message, node.mark, "a runtime argument is {default: 8192, multiple_of: 8}")
+        raise Flawed("TG103", message, node.mark, "a runtime argument is {default: 8192, multiple_of: 8}")
 
 
 def _compute_params(entries: List[tuple[Scalar, Scalar]], params: Params, findings: Findings) -> None:
@@ -134,7 +136,7 @@ def _compute(name: str, node: Scalar, params: Params) -> int:
     names = Names(known, broken=frozenset(params.broken)).forbid([p.name for p in params.runtime], reason)
     value = read_constant(node, names, f"param '{name}'")
     if not 0 <= value < INT_LIMIT:
-        raise Flaw("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
+        raise Flawed("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
     return value
 
 
@@ -143,14 +145,14 @@ def _choose(name: str, choices: List[int], node: Node, override: float | None) -
     said = ", ".join(map(str, choices))
     double = next((x for at, x in enumerate(choices) if x in choices[:at]), None)
     if double is not None:
-        raise Flaw("TG106", f"{double} is two of the choices of '{name}'", node.mark, "write it once")
+        raise Flawed("TG106", f"{double} is two of the choices of '{name}'", node.mark, "write it once")
     for x in choices:
         if not 0 <= x < INT_LIMIT:
-            raise Flaw("TG106", f"a choice of '{name}' must be from 0 to {INT_LIMIT - 1}, not {x}", node.mark)
+            raise Flawed("TG106", f"a choice of '{name}' must be from 0 to {INT_LIMIT - 1}, not {x}", node.mark)
     value = _check_override(name, override, choices[0])
     if value not in choices:
         message = f"'{name}' is set to {value}, which is none of its choices {_OVERRIDE}"
-        raise Flaw("TG106", message, None, f"they are {said}")
+        raise Flawed("TG106", message, None, f"they are {said}")
     return Constant(name, value, (value, *(x for x in choices if x != value)))
 
 
@@ -159,11 +161,11 @@ def _check_override(name: str, override: float | None, value: int) -> int:
         return value
     if isinstance(override, bool) or not isinstance(override, Integral):
         message = f"'{name}' is set to {shorten(repr(override))}, which is no integer {_OVERRIDE}"
-        raise Flaw("TG103", message)
+        raise Flawed("TG103", message)
     if not 0 <= override < INT_LIMIT:
         number = override if abs(override) < 2**64 else "a number beyond 64 bits"
         message = f"'{name}' is set to {number}; it must be from 0 to {INT_LIMIT - 1} {_OVERRIDE}"
-        raise Flaw("TG106", message)
+        raise Flawed("TG106", message)
     return int(override)
 
 
@@ -171,27 +173,29 @@ def _make_param(name: str, fields: ParamFields, node: Mapping, override: float |
     if fields.dtype == "float32":
         for word in ("multiple_of", "max"):
             if word in node:
-                raise Flaw("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
+                raise Flawed("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
         value = fields.default if override is None else override
         if isinstance(value, bool) or not isinstance(value, Real):
             message = f"'{name}' is set to {shorten(repr(value))}, which is no number {_OVERRIDE}"
-            raise Flaw("TG103", message)
+            raise Flawed("TG103", message)
         with suppress(OverflowError):  # of an integer beyond all floats
             if is_held(float(value), "float32"):
                 return Param(name, "float32", float(value))
         if override is None:
-            raise Flaw("TG106", f"the default of '{name}' is {value}, and {say_range('float32')}", node["default"].mark)
+            raise Flawed(
+                "TG106", f"the default of '{name}' is {value}, and {say_range('float32')}", node["default"].mark
+            )
         message = f"'{name}' is set to what no float32 holds {_OVERRIDE}"
-        raise Flaw("TG106", message, None, say_range("float32"))
+        raise Flawed("TG106", message, None, say_range("float32"))
     at = node["default"]
     if not isinstance(fields.default, int):
-        raise Flaw("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
+        raise Flawed("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
     default, step = _check_override(name, override, fields.default), fields.multiple_of
     said = f"the default of '{name}'" if override is None else f"'{name}' {_OVERRIDE}"
     place = at.mark if override is None else None
     if default < 1 or default > fields.max:
-        raise Flaw("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)
+        raise Flawed("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)
     if default % step:
         near = max(step, default - default % step)
-        raise Flaw("TG106", f"{said} must be a multiple of {step}, not {default}", place, f"for example {near}")
+        raise Flawed("TG106", f"{said} must be a multiple of {step}, not {default}", place, f"for example {near}")
     return Param(name, "int32", default, Var(name, fields.max + 1, step, step))

@@ -13,16 +13,15 @@ from tilegen.plan import RESIDENT_CTAS, Param
 from tilegen.scopes import COUNT_AXES, CTA_AXES
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.expressions import read_condition
-from tilegen.spec.findings import Findings, Flaw, shorten
-from tilegen.spec.header import read_arch
-from tilegen.spec.loader import Reading, read_kernel, read_spec
+from tilegen.spec.findings import Findings, Flawed, shorten
+from tilegen.spec.header import read_arch, read_kernel, read_version
+from tilegen.spec.loader import Reading, read_spec
 from tilegen.spec.models import PASS_KEYS, ProgramFields, report_null
 from tilegen.spec.names import Names, Register, check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
 from tilegen.spec.params import Params, read_params
 from tilegen.spec.program import Count, Pass, Program
 from tilegen.spec.unused import find_unnamed
-from tilegen.spec.version import read_version
 
 _SHARED_SCOPES = ("global", "workspace")
 _OWN_KEYS = ("name", "when", "buffers")  # of a pass, which are read here
@@ -138,7 +137,7 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
     for key, scope in _list_scopes(node.get("buffers")):
         if scope is not None and scope.text in _SHARED_SCOPES:
             message = f"'{shorten(key.text)}' is declared in a pass, and {scope.text} memory is every pass's"
-            raise Flaw("TG106", message, scope.mark, "declare it in the 'buffers' beside 'passes'")
+            raise Flawed("TG106", message, scope.mark, "declare it in the 'buffers' beside 'passes'")
     root = _build_root(kernel, name, node, state)
     try:
         reading = replace(state.reading, overrides=_choose_overrides(root, state))
@@ -161,14 +160,14 @@ def _read_name(node: Mapping, state: _Passes) -> str:
     if near := next(
         (key for key, _ in node.entries if given is None and find_near(key.text, PASS_KEYS) == "name"), None
     ):
-        raise Flaw("TG101", f"unknown key '{shorten(near.text)}' in a pass", near.mark, suggest(near.text, PASS_KEYS))
+        raise Flawed("TG101", f"unknown key '{shorten(near.text)}' in a pass", near.mark, suggest(near.text, PASS_KEYS))
     if given is None:
-        raise Flaw("TG102", "a pass needs the key 'name'", node.place.part(node.place.column), "add '- name: ...'")
+        raise Flawed("TG102", "a pass needs the key 'name'", node.place.part(node.place.column), "add '- name: ...'")
     if not isinstance(given, Scalar) or not isinstance(given.value, str):
-        raise Flaw("TG103", f"the name of a pass must be a text, not {describe_node(given)}", given.mark)
+        raise Flawed("TG103", f"the name of a pass must be a text, not {describe_node(given)}", given.mark)
     name = check_name(given.passage, "pass")
     if name in state.grids:
-        raise Flaw("TG108", f"'{name}' already names a pass", given.mark)
+        raise Flawed("TG108", f"'{name}' already names a pass", given.mark)
     grid = node.get("grid")
     state.grids[name] = _write_counts(grid, name, state) if isinstance(grid, Mapping) else None  # type: ignore[assignment]
     return name
@@ -245,7 +244,7 @@ def _write_counts(node: Node, reader: str, state: _Passes) -> Node:
     """A part of the text with ``rows.bx_count`` as what it is: an extent of the grid of rows, or a param of the launch.
 
     ``reader``: the pass that says it, "" where all read it. Raises TG105 for a pass that is not there, or comes later,
-    and a Flaw without a diagnostic where something else is wrong with that pass.
+    and a Flawed without a diagnostic where something else is wrong with that pass.
     """
     if isinstance(node, Sequence):
         return replace(node, items=tuple(_write_counts(item, reader, state) for item in node.items))
@@ -263,7 +262,7 @@ def _say_count(found: re.Match[str], node: Scalar, reader: str, state: _Passes) 
         message = (
             f"'{owner}' is no pass" if owner not in _names_of_passes(state.root) else f"pass '{owner}' comes later"
         )
-        raise Flaw("TG105", message, node.locate(*found.span()), suggest(owner, state.grids))
+        raise Flawed("TG105", message, node.locate(*found.span()), suggest(owner, state.grids))
     grid, axis = state.grids[owner], CTA_AXES[COUNT_AXES.index(count)]
     extent = grid.get(axis) if grid is not None else None
     if not isinstance(extent, Scalar):
@@ -273,7 +272,7 @@ def _say_count(found: re.Match[str], node: Scalar, reader: str, state: _Passes) 
     if owner == reader:
         return count
     if owner in state.broken:
-        raise Flaw()
+        raise Flawed()
     return f"{owner}_{count}"
 
 

@@ -39,27 +39,31 @@ from tilegen.index import (
 from tilegen.plan import CP_ASYNC, MBARRIER, TMA_STORE, Barrier
 from tilegen.scopes import CLUSTER_AXES, SCOPES, thread_variables
 from tilegen.spec.data import (
-    Arriving,
+    ArriveStatement,
     Call,
-    Guarded,
+    LetStatement,
     Loop,
-    Naming,
     Nest,
     Region,
     RoleBlock,
     SlotName,
     Spec,
     Statement,
-    Waiting,
+    WaitStatement,
+    WhenStatement,
 )
 
 
 @dataclass(frozen=True)
 class _Filling:
-    """Neighbours that name one slot and fill one phase of it together, and the conditions around them."""
+    """Neighbours that name one slot and fill one phase of it together, and the conditions around them.
 
-    statements: tuple[Call | Arriving, ...]
+    ``numbers``: of the calls among all calls, in the order of the text; an arrival has that of the next call.
+    """
+
+    statements: tuple[Call | ArriveStatement, ...]
     conditions: tuple[Index, ...]
+    numbers: tuple[int, ...]
 
     @property
     def slot(self) -> SlotName:
@@ -78,8 +82,8 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
         own = [s for s in spec.ops if not isinstance(s, RoleBlock) or s.role == role]
         for name, count in _arrivals_of(own, spec.threads_of(role), spec.cluster).items():
             needs[name] = needs.get(name, 0) + count
-    wanted = {b.name for b in spec.barriers} | _named(spec.ops, Waiting)
-    for name in wanted & _named(spec.ops, Call | Arriving):
+    wanted = {b.name for b in spec.barriers} | _named(spec.ops, WaitStatement)
+    for name in wanted & _named(spec.ops, Call | ArriveStatement):
         needs.setdefault(name, 1)  # what arrives there never runs: no phase completes
     slots = {s.name: 0 for s in _slots(spec.ops) if s.name in needs}
     for s in _slots(spec.ops):
@@ -113,8 +117,8 @@ def _calls(statements: Sequence[Statement]) -> Iterator[Call]:
     return (s for s in _walk(statements) if isinstance(s, Call))
 
 
-def _arriving(statements: Sequence[Statement]) -> Iterator[Arriving]:
-    return (s for s in _walk(statements) if isinstance(s, Arriving))
+def _arriving(statements: Sequence[Statement]) -> Iterator[ArriveStatement]:
+    return (s for s in _walk(statements) if isinstance(s, ArriveStatement))
 
 
 def _walk(statements: Sequence[Statement]) -> Iterator[Statement]:
@@ -142,27 +146,37 @@ def _arrivals_of(statements: Sequence[Statement], threads: int, cluster: tuple[i
     return {name: count for name, (count, _) in arrivals.items()}
 
 
-def _phases(statements: Sequence[Statement], around: tuple[Index, ...] = ()) -> Iterator[_Filling]:
-    """The statements that fill one phase together."""
-    run: list[Call | Arriving] = []
-    for s in [s for s in statements if not (isinstance(s, Call | Arriving) and s.when is False)]:
-        if isinstance(s, Call | Arriving) and run and s.barrier == run[0].barrier:
-            run.append(s)
+def _phases(
+    statements: Sequence[Statement], around: tuple[Index, ...] = (), first: int = 0
+) -> Iterator[_Filling]:  # fmt: skip
+    """The statements that fill one phase together; ``first``: the number of the first call among them."""
+    run: list[tuple[Call | ArriveStatement, int]] = []
+    for s in statements:
+        number, first = first, first + sum(1 for _ in _calls((s,)))
+        if isinstance(s, Call | ArriveStatement) and s.when is False:
+            continue
+        if isinstance(s, Call | ArriveStatement) and run and s.barrier == run[0][0].barrier:
+            run.append((s, number))
             continue
         if run:
-            yield _Filling(tuple(run), around)
-        run = [s] if isinstance(s, Call | Arriving) and s.barrier else []
-        if isinstance(s, Guarded) and s.when is not False:  # else it never fills any
-            yield from _phases(s.body, (*around, s.when))
-        elif isinstance(s, Nest) and not isinstance(s, Guarded):
-            yield from _phases(s.body, around)
+            yield _fill(run, around)
+        run = [(s, number)] if isinstance(s, Call | ArriveStatement) and s.barrier else []
+        if isinstance(s, WhenStatement) and s.when is not False:  # else it never fills any
+            yield from _phases(s.body, (*around, s.when), number)
+        elif isinstance(s, Nest) and not isinstance(s, WhenStatement):
+            yield from _phases(s.body, around, number)
     if run:
-        yield _Filling(tuple(run), around)
+        yield _fill(run, around)
 
 
-def _group_arrivals(statements: Sequence[Call | Arriving]) -> list[list[Call | Arriving]]:
+def _fill(run: Sequence[tuple[Call | ArriveStatement, int]], around: tuple[Index, ...]) -> _Filling:
+    statements, numbers = zip(*run, strict=True)
+    return _Filling(statements, around, numbers)
+
+
+def _group_arrivals(statements: Sequence[Call | ArriveStatement]) -> list[list[Call | ArriveStatement]]:
     """The statements of a phase, those together that are one arrival: TMA copies of one scope and condition."""
-    groups: list[list[Call | Arriving]] = []
+    groups: list[list[Call | ArriveStatement]] = []
     for s in statements:
         before = groups[-1][-1] if groups else None
         if _is_tma(s) and before and _is_tma(before) and (s.scope, s.when) == (before.scope, before.when):
@@ -172,18 +186,20 @@ def _group_arrivals(statements: Sequence[Call | Arriving]) -> list[list[Call | A
     return groups
 
 
-def _is_tma(s: Call | Arriving) -> bool:
+def _is_tma(s: Call | ArriveStatement) -> bool:
     return isinstance(s, Call) and s.queue == MBARRIER
 
 
 def announced_bytes_of(statements: Sequence[Statement]) -> dict[int, int]:
-    """The bytes that each TMA copy announces, by its id: for all copies of its arrival, 0 if it is not the first."""
+    """The bytes that each TMA copy announces, by its number: all of its arrival, 0 if it is not the first there."""
     found: dict[int, int] = {}
     for filling in _phases(statements):
-        for first, *rest in _group_arrivals(filling.statements):
-            if _is_tma(first):
-                found |= dict.fromkeys(map(id, rest), 0)
-                found[id(first)] = sum(_bytes_of(s.regions["dst"]) for s in (first, *rest) if isinstance(s, Call))
+        numbers = iter(filling.numbers)
+        for group in _group_arrivals(filling.statements):
+            first, *rest = [next(numbers) for _ in group]
+            if _is_tma(group[0]):
+                found |= dict.fromkeys(rest, 0)
+                found[first] = sum(_bytes_of(s.regions["dst"]) for s in group if isinstance(s, Call))
     return found
 
 
@@ -195,7 +211,7 @@ def _slots(statements: Sequence[Statement]) -> Iterator[SlotName]:
     for s in statements:
         if isinstance(s, Nest):
             yield from _slots(s.body)
-        elif isinstance(s, Call | Waiting | Arriving) and s.barrier:
+        elif isinstance(s, Call | WaitStatement | ArriveStatement) and s.barrier:
             yield s.barrier
 
 
@@ -210,17 +226,17 @@ def _named(statements: Sequence[Statement], kind: type | UnionType) -> set[str]:
     return found
 
 
-def count_arrivals(s: Call | Arriving, threads: int, cluster: tuple[int, int, int]) -> int:
+def count_arrivals(s: Call | ArriveStatement, threads: int, cluster: tuple[int, int, int]) -> int:
     """The arrivals that one instance of a statement brings to a barrier; of cp.async each thread is one.
 
     ``threads``: of its role. Other CTAs of the cluster that run the statement may arrive there too.
     """
-    if isinstance(s, Arriving):
+    if isinstance(s, ArriveStatement):
         return dict(zip(CLUSTER_AXES, cluster, strict=True)).get(s.to, 1)
     return SCOPES[s.scope].size(threads) if s.queue == CP_ASYNC.queue else 1
 
 
-def _instances(s: Call | Arriving, threads: int, around: Sequence[Index]) -> int:
+def _instances(s: Call | ArriveStatement, threads: int, around: Sequence[Index]) -> int:
     """How many instances of the statement run, as far as its condition and those around are ones on them."""
     first = np.arange(0, threads, SCOPES[s.scope].size(threads))
     axes = {name: evaluate(x, {"tx": first}) for name, x in thread_variables(threads).items()}
@@ -232,7 +248,7 @@ def _instances(s: Call | Arriving, threads: int, around: Sequence[Index]) -> int
 
 
 # ---------------------------------------------------------------- phases
-def parity_of(wait: Waiting, barrier: Barrier, before: Index, is_open: bool = False) -> Index:
+def parity_of(wait: WaitStatement, barrier: Barrier, before: Index, is_open: bool = False) -> Index:
     """The parity of the phase that a wait is for; ``before``: how many waits for a single mbarrier came before it.
 
     Of an open one it is that of the phase before: the first of all is complete when the kernel starts.
@@ -240,14 +256,14 @@ def parity_of(wait: Waiting, barrier: Barrier, before: Index, is_open: bool = Fa
     Raises SpecError TG306 for a slot from which the phase cannot be read.
 
     >>> k = Var("k", 64)
-    >>> print(parity_of(Waiting(0, barrier=SlotName("full", k % 3)), Barrier("full", 3, 1), 0))
+    >>> print(parity_of(WaitStatement(0, barrier=SlotName("full", k % 3)), Barrier("full", 3, 1), 0))
     (k / 3) & 1
     """
     phase = _phase_of(wait, barrier, before)
     return mod(add(phase, 1) if is_open else phase, 2)
 
 
-def _phase_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
+def _phase_of(wait: WaitStatement, barrier: Barrier, before: Index) -> Index:
     slot = wait.barrier
     assert slot is not None
     if slot.count is not None and slot.slots == barrier.slots:
@@ -266,7 +282,7 @@ def _phase_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
 
 def counted_barriers(spec: Spec) -> frozenset[str]:
     """The mbarriers of which a wait says no phase: it is the number of waits before."""
-    waits = [s.barrier for s in _walk(spec.ops) if isinstance(s, Waiting) and s.barrier]
+    waits = [s.barrier for s in _walk(spec.ops) if isinstance(s, WaitStatement) and s.barrier]
     return frozenset(slot.name for slot in waits if slot.count is None)
 
 
@@ -278,12 +294,12 @@ def count_waits(statements: Sequence[Statement], names: frozenset[str]) -> dict[
     found: dict[str, Index] = {}
     values: dict[str, Index] = {}  # what the lets of this list stand for: nobody knows them after it
     for s in statements:
-        if isinstance(s, Waiting) and s.barrier and s.barrier.name in names:
+        if isinstance(s, WaitStatement) and s.barrier and s.barrier.name in names:
             found[s.barrier.name] = add(found.get(s.barrier.name, 0), 1)
-        elif isinstance(s, Naming):
+        elif isinstance(s, LetStatement):
             for var, value in s.entries:
                 values[var.name] = substitute(value, values)
-        elif isinstance(s, Guarded):
+        elif isinstance(s, WhenStatement):
             for name, each in count_waits(s.body, names).items():
                 found[name] = add(found.get(name, 0), substitute(select(s.when, each, 0), values))
         elif isinstance(s, Loop):

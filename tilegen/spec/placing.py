@@ -12,7 +12,7 @@ import numpy as np
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
-from tilegen.errors import LayoutError, Mark
+from tilegen.errors import Flaw, LayoutError, Mark
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts import AXES, PaddedSharedLayout
 from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS
@@ -20,7 +20,7 @@ from tilegen.layouts.core.values import with_tile
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spaces import Space
-from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.later import refuse_later_gluon, refuse_later_layout
 from tilegen.spec.models import PaddedFields, check_fields
 from tilegen.spec.names import instance_variables
@@ -57,7 +57,7 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
         return read_gluon(node, shape, what, findings)
     if is_auto(node):
         message = f"'auto' chooses layouts of buffers, but {what} shows the bytes of another"
-        raise Flaw("TG209", message, node.mark, "write 'layout: auto' at the buffer itself")
+        raise Flawed("TG209", message, node.mark, "write 'layout: auto' at the buffer itself")
     refuse_later_layout(node)
     assert isinstance(node, Scalar)
     if node.text.strip() in ("row", "col"):
@@ -83,11 +83,11 @@ def _as_buffer_layout(layout: Any, shape: tuple[Index, ...], node: Node, what: s
     """A linear or a Gluon layout as the tile, or the swizzled tile, that it is."""
     extents = tuple(n for n in shape if isinstance(n, int))
     if len(extents) < len(shape):
-        raise Flaw("TG201", f"the layout of {what} needs extents that are known when it is built", node.mark)
+        raise Flawed("TG201", f"the layout of {what} needs extents that are known when it is built", node.mark)
     try:
         return layouts.linear.as_buffer_layout(layout, extents)
     except LayoutError as error:
-        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
+        raise Flawed("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
 
 
 def repeat_atom(layout: layouts.Layout, shape: tuple[Index, ...]) -> layouts.Layout:
@@ -102,12 +102,12 @@ def repeat_atom(layout: layouts.Layout, shape: tuple[Index, ...]) -> layouts.Lay
     return layouts.ComposeLayout(layout.swizzle, layouts.row_major(shape))
 
 
-def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Flaw:
+def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Flawed:
     is_word = node.text.strip().isidentifier()
     start, end = error.span if error.span and not is_word else (0, len(node.text))
     code, hint = error.rule, error.hint
     if node.text[start:end] in setting.params.broken:
-        return Flaw()
+        return Flawed()
     if str(error).endswith("is not defined"):
         code, hint = "TG105", suggest(node.text[start:end], setting.params.names.values)
     if is_word:
@@ -118,7 +118,7 @@ def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what
     message = f"'{shorten(node.text)}' is no layout, in the layout of {what}" if is_word else message
     if code in ("TG104", "TG105"):
         message = f"unknown {'axis' if code == 'TG104' else 'name'} '{node.text[start:end]}' in layout of {what}"
-    return Flaw(code, message, node.locate(start, end), hint)
+    return Flawed(code, message, node.locate(start, end), hint)
 
 
 def _say_word(word: str) -> str:
@@ -149,7 +149,7 @@ def check_layout_fits(
         elif not space.is_array:
             _check_bytes(layout, what, space, dtype, setting, node)
     except LayoutError as error:
-        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark, fix) from None
+        raise Flawed("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark, fix) from None
 
 
 def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, node: Node, fix: str) -> None:
@@ -158,7 +158,7 @@ def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: s
         size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
         if size != elems:
             message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
-            raise Flaw("TG202", message, node.mark, fix)
+            raise Flawed("TG202", message, node.mark, fix)
 
 
 def _count_unevenly(layout: Any, shape: tuple[Index, ...]) -> tuple[Index, ...]:
@@ -180,23 +180,23 @@ def _check_tiling(shape: tuple[Index, ...], setting: Setting, what: str, node: N
         modes = " x ".join(layouts.MODES[d] for d in layouts.OPERANDS[operand])
         over = f"{operand} of {modes} = {show_shape(covered)}"
         message = f"the layout of {what} is over {over}, its shape is {show_shape(shape)}"
-        raise Flaw("TG202", message, node.mark, layouts.suggest_whole(tiling, operand))
+        raise Flawed("TG202", message, node.mark, layouts.suggest_whole(tiling, operand))
 
 
 def _check_dimensions(layout: Any, shape: tuple[Index, ...], what: str, node: Node, fix: str) -> None:
     crossing = find_crossing(layout, shape)
     if crossing is not None:
-        why, hint = crossing
-        raise Flaw("TG201", f"{why}, the shape of {what}", node.mark, fix or hint)
+        raise Flawed(crossing.code, f"{crossing.message}, the shape of {what}", node.mark, fix or crossing.hint)
 
 
-def find_crossing(layout: layouts.Layout, shape: tuple[Index, ...]) -> tuple[str, str] | None:
+def find_crossing(layout: layouts.Layout, shape: tuple[Index, ...]) -> Flaw | None:
     """Why a layout has no iters of their own for each dimension of a shape, and what has; None where it does."""
     tile = layouts.tile_of(layout)
     try:
         layouts.group_fused(tile, shape)
     except LayoutError:
-        return f"the iters of {layout} cross the dimensions of {show_shape(shape)}", _say_in_order(layout, shape)
+        message = f"the iters of {layout} cross the dimensions of {show_shape(shape)}"
+        return Flaw("TG201", message, hint=_say_in_order(layout, shape))
     return None
 
 
@@ -228,14 +228,15 @@ def _check_axes(layout: Any, setting: Setting, what: str, space: Space, node: No
                 if len(allowed) == 1
                 else f"registers have {', '.join(allowed)}"
             )
-            raise Flaw("TG203", f"the axis '{axis}' has no place in the layout of {what}", find_axis(node, axis), kind)
+            message = f"the axis '{axis}' has no place in the layout of {what}"
+            raise Flawed("TG203", message, find_axis(node, axis), kind)
     if space.is_held and setting.threads:
         units = instance_variables(setting.threads)
         for axis in layout_axes(layout):
             reach = layouts.extent_of(layout, axis)
             if axis in units and bound(reach) - 1 > units[axis].bound:
                 has = f"{setting.threads} threads have {axis} up to {units[axis].bound - 1}"
-                raise Flaw(
+                raise Flawed(
                     "TG203",
                     f"the layout of {what} reaches {axis} {shorten(bound(reach) - 2)}",
                     find_axis(node, axis),
@@ -244,7 +245,7 @@ def _check_axes(layout: Any, setting: Setting, what: str, space: Space, node: No
         last = last_thread(layout)
         if last >= setting.threads:
             message = f"the layout of {what} has elements of thread {last}, and there are {setting.threads}"
-            raise Flaw("TG203", message, node.mark, "let the layout name threads that exist, or raise 'threads'")
+            raise Flawed("TG203", message, node.mark, "let the layout name threads that exist, or raise 'threads'")
 
 
 def last_thread(layout: Any) -> int:
@@ -261,10 +262,10 @@ def last_thread(layout: Any) -> int:
 def _check_padded(layout: layouts.PaddedSharedLayout, what: str, space: Space, node: Node) -> None:
     if not space.has_banks:
         message = f"a PaddedSharedLayout is one of shared memory, but {what} is in {space.words}"
-        raise Flaw("TG203", message, node.mark, "write padding as strides: S[(32,32):(33,1)]")
+        raise Flawed("TG203", message, node.mark, "write padding as strides: S[(32,32):(33,1)]")
     if layout.blocks > 1:
         message = f"the layout of {what} divides it among {layout.blocks} CTAs, but a shared buffer is one CTA's"
-        raise Flaw("TG203", message, node.mark, f"a CTA has {show_shape(layout.block_shape)}; cga_layout is []")
+        raise Flawed("TG203", message, node.mark, f"a CTA has {show_shape(layout.block_shape)}; cga_layout is []")
 
 
 def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
@@ -272,9 +273,9 @@ def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
     reach = layouts.extent_of(layout, "m")
     replicas = multiply(i.extent for i in layouts.tile_of(layout).replica)
     if int(evaluate(reach, setting.params.defaults)) > MAX_ELEMS:
-        raise Flaw("TG210", f"the layout of {what} reaches further than {MAX_ELEMS} elements", node.mark)
+        raise Flawed("TG210", f"the layout of {what} reaches further than {MAX_ELEMS} elements", node.mark)
     if bound(replicas) - 1 > MAX_REPLICAS:
-        raise Flaw("TG210", f"the layout of {what} has more than {MAX_REPLICAS} replicas", node.mark)
+        raise Flawed("TG210", f"the layout of {what} has more than {MAX_REPLICAS} replicas", node.mark)
 
 
 def layout_axes(layout: Any) -> list[str]:
@@ -300,7 +301,7 @@ def _check_bytes(layout: Any, what: str, space: Space, dtype: str, setting: Sett
     if size_bytes > limit:
         whose = "a thread" if space.is_held else f"a CTA on {setting.arch}"
         hint = "take a smaller shape, several times over"
-        raise Flaw("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark, hint)
+        raise Flawed("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark, hint)
 
 
 # ---------------------------------------------------------------- Gluon's argument names
@@ -315,13 +316,13 @@ def read_gluon(node: Mapping, shape: tuple[Index, ...], what: str, findings: Fin
     refuse_later_gluon(node)
     fields = check_fields(node, PaddedFields, f"the layout of {what}", findings)
     if fields is None:
-        raise Flaw()  # reported
+        raise Flawed()  # reported
     if fields.offset_bases is None and fields.order is None:
         message = f"the layout of {what} needs the key 'offset_bases' or 'order'"
-        raise Flaw("TG102", message, node.mark, f"rows one after the other: order: {list(range(len(shape)))[::-1]}")
+        raise Flawed("TG102", message, node.mark, f"rows one after the other: order: {list(range(len(shape)))[::-1]}")
     if fields.offset_bases is not None and fields.order is not None:
         message = f"the layout of {what} has 'offset_bases' and 'order'"
-        raise Flaw(
+        raise Flawed(
             "TG201", message, node.key("order").mark, "remove one: an order stands for bases that reorder nothing"
         )
     extents: Any = shape if fields.shape is None else fields.shape
@@ -333,7 +334,7 @@ def read_gluon(node: Mapping, shape: tuple[Index, ...], what: str, findings: Fin
         return PaddedSharedLayout(fields.interval_padding_pairs, fields.offset_bases, fields.cga_layout, extents)  # type: ignore[arg-type]
     except LayoutError as error:
         text = f"{shorten(error, 200)}, in the layout of {what}"
-        raise Flaw("TG201", text, _find_mark(node, str(error)), error.hint) from None
+        raise Flawed("TG201", text, _find_mark(node, str(error)), error.hint) from None
 
 
 def _find_mark(node: Mapping, message: str) -> Mark:

@@ -16,23 +16,23 @@ from tilegen.index import Formula, Index, substitute
 from tilegen.plan import Param, arguments
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES
 from tilegen.spec.data import (
-    Arriving,
+    ArriveStatement,
     BarrierTerms,
     Buffer,
     Call,
-    Closing,
-    Following,
-    Guarded,
+    CommitStatement,
+    FollowStatement,
+    LetStatement,
     Loop,
-    Meeting,
-    Naming,
     Nest,
     RoleBlock,
     RoleTerms,
     SlotName,
     Spec,
     Statement,
-    Waiting,
+    SyncStatement,
+    WaitStatement,
+    WhenStatement,
     WholeCall,
 )
 from tilegen.spec.launch_models import ParamFields
@@ -255,26 +255,26 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
         yield from _print_entry(statement.op, _fields_of_call(statement), indent, "- ")
     elif isinstance(statement, Loop):
         yield from _print_loop(statement, indent)
-    elif isinstance(statement, Naming):
+    elif isinstance(statement, LetStatement):
         yield from _print_entry("let", {var.name: _value_of(value) for var, value in statement.entries}, indent, "- ")
-    elif isinstance(statement, Guarded):
+    elif isinstance(statement, WhenStatement):
         yield from _print_simple({}, statement.when, indent, always=True)
         yield from _print_ops(statement.body, f"{indent}  ", "do")
     elif isinstance(statement, RoleBlock):
         yield f"{indent}- role: {spell(statement.role)}"
         yield from _print_ops(statement.body, f"{indent}  ", "do")
-    elif isinstance(statement, Arriving):
-        yield from _print_arriving(statement, indent)
-    elif isinstance(statement, Meeting):
+    elif isinstance(statement, ArriveStatement):
+        yield from _print_arrive(statement, indent)
+    elif isinstance(statement, SyncStatement):
         yield from _print_simple({"sync": list(statement.roles) or statement.scope}, statement.when, indent)
-    elif isinstance(statement, Closing):
+    elif isinstance(statement, CommitStatement):
         if statement.when is True and not statement.queue:
             yield f"{indent}- commit"
         else:
             yield from _print_simple({"commit": word_of(statement) or True}, statement.when, indent)
-    elif isinstance(statement, Following):
+    elif isinstance(statement, FollowStatement):
         yield f"{indent}- wait: previous"
-    elif isinstance(statement, Waiting):
+    elif isinstance(statement, WaitStatement):
         slot = statement.barrier
         word, pending = word_of(statement), statement.pending
         what = {"barrier": _spell_slot(slot)} if slot else {word: pending} if word else pending
@@ -283,7 +283,7 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
         raise TypeError(f"spec/printing.py does not know {type(statement).__name__}")
 
 
-def _print_arriving(s: Arriving, indent: str) -> Iterator[str]:
+def _print_arrive(s: ArriveStatement, indent: str) -> Iterator[str]:
     """The scope is said only where it is narrower than all threads of the place."""
     fields: dict[str, Any] = {"barrier": _spell_slot(s.barrier)}
     if s.scope not in ("role", "cta"):

@@ -14,7 +14,7 @@ from tilegen.index import Index, add, any_of, dividends, equal, evaluate, every,
 from tilegen.plan import Param
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Region
-from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.spelling import spell_index
 
 MAX_CASES = 3000  # tried for one region
@@ -68,12 +68,12 @@ def check_region_range(region: Region, cases: Cases, may_clip: bool, hint: str =
 
 
 def check_dividends(x: Index, cases: Cases, mark: Mark | None, code: str = "TG112") -> None:
-    """Raises a Flaw of ``code``, naming the first case where something in ``x`` is divided that is negative."""
+    """Raises Flawed of ``code``, naming the first case where something in ``x`` is divided that is negative."""
     for part, condition in dividends(x):
         case = find_case(every(less(part, 0), condition), cases)
         if case is not None:
             message = f"'{shorten(part)}' is {int(evaluate(part, case))}: what is divided is never negative"
-            raise Flaw(code, message + _name_case((part, condition), case, cases), mark)
+            raise Flawed(code, message + _name_case((part, condition), case, cases), mark)
 
 
 def find_case(condition: Index, cases: Cases) -> dict[str, int] | None:
@@ -175,7 +175,7 @@ def _is_case(values: dict[str, int], cases: Cases) -> bool:
     return all(values[w.name] in _range_of(w, values) for w in cases.walks)
 
 
-def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases, hint: str) -> Flaw:
+def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases, hint: str) -> Flawed:
     begin, extent = region.begins[dimension], region.buffer.shape[dimension]
     at, size = int(evaluate(begin, case)), int(evaluate(extent, case))
     name = f"dimension {dimension} of '{region.buffer.name}'"
@@ -189,7 +189,7 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
         piece = f"{spell_index(begin)} : +{region.lengths[dimension]}"
         hint = f"'{piece}' fits dimension {fits} exactly: are the two exchanged?"
     cause = where if set(CTA_AXES) & {v.name for v in variables(begin)} else ""  # too many CTAs leave more than one
-    return Flaw("TG207", message + where, region.mark, hint, cause)
+    return Flawed("TG207", message + where, region.mark, hint, cause)
 
 
 def _find_fitting(region: Region, dimension: int, cases: Cases) -> int | None:

@@ -9,7 +9,7 @@ from tilegen.index import Formula, Index, Var, sub
 from tilegen.near_words import suggest
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.expressions import Parser, Value
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.words import Token, split_tokens
@@ -71,7 +71,7 @@ def _find_buffer(word: Token, passage: Passage, buffers: Mapping[str, Buffer], b
     if word.text in buffers:
         return buffers[word.text]
     if word.text in broken:
-        raise Flaw()
+        raise Flawed()
     message = f"unknown buffer '{shorten(word.text)}'"
     raise passage.fault("TG105", message, word.start, word.end, suggest(word.text, [*buffers, *sorted(broken)]))
 

@@ -9,7 +9,7 @@ from itertools import combinations
 from tilegen.errors import Mark
 from tilegen.index import sub
 from tilegen.spec.data import Region
-from tilegen.spec.findings import Findings, Flaw
+from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.form import OpForm, list_fields, name_of_result, result_field
 from tilegen.spec.names import check_name
 from tilegen.spec.nodes import Mapping, Node, find_node
@@ -40,7 +40,7 @@ def check_names(form: OpForm, node: Mapping, taken: Dict[str, Collection[str]], 
             for kind, names in taken.items():
                 if key.text in names:
                     message = f"'{key.text}' already names {kind}"
-                    raise Flaw("TG108", message, key.mark, "give the result another name")
+                    raise Flawed("TG108", message, key.mark, "give the result another name")
     return len(findings.found) == before
 
 
@@ -55,7 +55,7 @@ def find_result(name: str, regions: Dict[str, Region], mark: Mark) -> Region | N
     found = [regions[field] for field in list_fields(regions, (_DST,)) if regions[field].buffer.name == name]
     if len(found) > 1:
         hint = f"give the one that is meant a name: 'with: {{NAME: \"{found[0].text}\"}}'"
-        raise Flaw("TG111", f"'{name}' is one region here, and several of it are written", mark, hint)
+        raise Flawed("TG111", f"'{name}' is one region here, and several of it are written", mark, hint)
     return found[0] if found else None
 
 
@@ -68,7 +68,7 @@ def check_results(form: OpForm, regions: Dict[str, Region], node: Mapping, mark:
                 at = find_node(node, other)
                 message = f"the results '{name_of_result(one)}' and '{name_of_result(other)}' overlap: "
                 message += f"'{a.text}' and '{b.text}'"
-                raise Flaw("TG212", message, at.mark if at else mark, "each result has elements of its own")
+                raise Flawed("TG212", message, at.mark if at else mark, "each result has elements of its own")
 
 
 def _always_meet(a: Region, b: Region) -> bool:

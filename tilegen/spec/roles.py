@@ -12,14 +12,14 @@ from tilegen.arch.data import registers_for
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant
-from tilegen.spec.findings import Findings, Flaw
-from tilegen.spec.header import MAX_THREADS
+from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BarrierFields, RoleFields, check_fields
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
 from tilegen.spec.slots import BARRIER, MOST_SLOTS
 
+MAX_THREADS = 1024  # of a CTA
 _WARP, _WARPGROUP = SCOPES["warp"].threads, SCOPES["warpgroup"].threads
 _LEAST_REGISTERS, _MOST_REGISTERS, _REGISTERS_STEP = 24, 256, 8  # PTX ISA, setmaxnreg
 
@@ -56,17 +56,17 @@ def _read_role(key: Scalar, node: Mapping, names: Names, arch: str) -> RoleTerms
     if not _WARP <= threads <= MAX_THREADS or threads % _WARP:
         message = f"role '{key.text}' must have whole warps, up to {MAX_THREADS} threads, not {threads}"
         hint = f"a multiple of {_WARP}" if threads % _WARP else f"for example {min(max(threads, _WARP), MAX_THREADS)}"
-        raise Flaw("TG106", message, node["threads"].mark, hint)
+        raise Flawed("TG106", message, node["threads"].mark, hint)
     registers = 0
     if "registers" in node:
         given = node["registers"]
         registers = read_constant(given, names, f"the registers of '{key.text}'")
         if not _LEAST_REGISTERS <= registers <= _MOST_REGISTERS or registers % _REGISTERS_STEP:
             limits = f"a multiple of {_REGISTERS_STEP} from {_LEAST_REGISTERS} to {_MOST_REGISTERS}"
-            raise Flaw("TG106", f"'registers' must be {limits}, not {registers}", given.mark)
+            raise Flawed("TG106", f"'registers' must be {limits}, not {registers}", given.mark)
         if "setmaxnreg" not in ARCHES[arch].features:
             message = f"threads of {arch} have as many registers as the launch gives them"
-            raise Flaw("TG106", message, node.key("registers").mark, "setmaxnreg came with sm_90a: 'arch: sm_90a'")
+            raise Flawed("TG106", message, node.key("registers").mark, "setmaxnreg came with sm_90a: 'arch: sm_90a'")
     return RoleTerms(key.text, threads, registers, 0, key.mark)
 
 
@@ -129,7 +129,7 @@ def read_barriers(node: Node | None, names: Names, register: Register, findings:
 def _read_slots(node: Mapping, names: Names, barrier: str) -> int:
     slots = read_constant(node["slots"], names, f"the slots of '{barrier}'") if "slots" in node else 1
     if not 1 <= slots <= MOST_SLOTS:
-        raise Flaw("TG106", f"'slots' must be from 1 to {MOST_SLOTS}, not {slots}", node["slots"].mark)
+        raise Flawed("TG106", f"'slots' must be from 1 to {MOST_SLOTS}, not {slots}", node["slots"].mark)
     return slots
 
 

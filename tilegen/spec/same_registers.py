@@ -10,7 +10,7 @@ from tilegen import layouts
 from tilegen.index import evaluate
 from tilegen.scopes import SCOPES, THREAD_AXES
 from tilegen.spec.data import Buffer
-from tilegen.spec.findings import Flaw
+from tilegen.spec.findings import Flawed
 from tilegen.spec.nodes import Node
 from tilegen.spec.placing import MAX_REGISTER_BYTES, layout_axes, owner_scope
 
@@ -18,15 +18,15 @@ from tilegen.spec.placing import MAX_REGISTER_BYTES, layout_axes, owner_scope
 def check_same_registers(layout: Any, root: Buffer, threads: int, what: str, node: Node) -> None:
     """A view of registers names the same registers of the same threads, each by one element; raises TG115."""
     if owner_scope(layout) != owner_scope(root.layout):
-        raise Flaw("TG115", f"{what} and '{root.name}' belong to different threads", node.mark)
+        raise Flawed("TG115", f"{what} and '{root.name}' belong to different threads", node.mark)
     mine, others = (_registers_of(x, owner_scope(layout), threads) for x in (layout, root.layout))
     for found, name in ((mine, what), (others, f"'{root.name}'")):
         if len(np.unique(found)) < len(found):
             message = f"two elements of {name} lie in one register of a thread, so none has a place that it keeps"
-            raise Flaw("TG115", message, node.mark, "a view of registers under another layout is one-to-one")
+            raise Flawed("TG115", message, node.mark, "a view of registers under another layout is one-to-one")
     if not np.array_equal(np.sort(mine), np.sort(others)):
         message = f"{what} names other registers than '{root.name}': its threads, or the registers of one, differ"
-        raise Flaw("TG115", message, node.mark, "each thread keeps its registers, and only their coordinates change")
+        raise Flawed("TG115", message, node.mark, "each thread keeps its registers, and only their coordinates change")
 
 
 def _registers_of(layout: Any, scope: str, threads: int) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tilegen.errors import Mark
 from tilegen.spec.data import Region
-from tilegen.spec.findings import Flaw
+from tilegen.spec.findings import Flawed
 from tilegen.spec.form import OpForm
 
 
@@ -45,7 +45,7 @@ def check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
             message = (
                 f"{form.name} needs equal shapes: {first} has {list(reference.shape)}, {name} has {list(region.shape)}"
             )
-            raise Flaw("TG212", message, region.mark or mark, _say_shapes(reference, region))
+            raise Flawed("TG212", message, region.mark or mark, _say_shapes(reference, region))
 
 
 def check_apart(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
@@ -54,7 +54,7 @@ def check_apart(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
         for source in (regions[name] for name in form.reads if name in regions):
             if is_same_place(source, region):
                 message = f"this {form.name} writes '{region.text}' onto itself, which changes nothing"
-                raise Flaw("TG212", message, region.mark or mark, ELSEWHERE)
+                raise Flawed("TG212", message, region.mark or mark, ELSEWHERE)
 
 
 ELSEWHERE = "name the buffer that is meant, or remove the op"

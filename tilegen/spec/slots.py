@@ -9,7 +9,7 @@ from tilegen.index import Index, bound
 from tilegen.near_words import suggest
 from tilegen.spec.data import BarrierTerms, SlotName
 from tilegen.spec.expressions import BINDING, parse_value
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names, Register
 from tilegen.spec.words import split_tokens
 
@@ -31,7 +31,7 @@ def find_slot(passage: Passage, names: Names, register: Register, terms: Dict[st
     name, index = _split(passage, names)
     known = [n for n, (what, _) in register.owners.items() if what == BARRIER]
     if name.text not in known and name.text in register.unread:
-        raise Flaw()
+        raise Flawed()
     if name.text not in known:
         hint = suggest(name.text, known) or "a copy before it declares it: 'variant: tma, barrier: ..'"
         raise name.fault("TG105", f"unknown barrier '{shorten(name.text)}'", hint=hint)

@@ -162,7 +162,7 @@ class _Reading:
     values: int = 0
     characters: int = 0
 
-    def read(self, value: Any, keys: str, around: tuple[int, ...]) -> Any:
+    def read(self, value: Any, keys: str, around: tuple[object, ...]) -> Any:
         self.count(1, 0, keys)
         if value is None:
             return None
@@ -179,11 +179,11 @@ class _Reading:
             return float(value)
         if not isinstance(value, (list, tuple, Dict)):
             return self.refuse(value, keys, "TG012", f"YAML has nothing like {type(value).__name__}", _ALIKE)
-        if id(value) in around:
+        if any(value is outer for outer in around):
             return self.refuse(value, keys, "TG010", f"this {type(value).__name__} stands inside of itself")
         if len(around) >= MAX_DEPTH:
             return self.refuse(value, keys, "TG010", f"nested deeper than {MAX_DEPTH} levels")
-        inside = (*around, id(value))
+        inside = (*around, value)
         if not isinstance(value, Dict):
             return [self.read(item, f"{keys}[{n}]", inside) for n, item in enumerate(value)]
         plain = {}

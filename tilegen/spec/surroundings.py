@@ -10,7 +10,7 @@ from tilegen.index import Index, Var, bound, every
 from tilegen.scopes import CLUSTER_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import BarrierTerms, RoleTerms
-from tilegen.spec.findings import Findings, Flaw
+from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.form import Form
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar
@@ -44,7 +44,7 @@ class Surroundings:
             if not axes <= set(SCOPES[scope].axes):
                 differing = ", ".join(sorted(axes - set(SCOPES[scope].axes)))
                 message = f"{what} is run by {SCOPES[scope].one} together, but stands under a condition on {differing}"
-                raise Flaw("TG113", message, mark, f"the condition is on {place.spot}")
+                raise Flawed("TG113", message, mark, f"the condition is on {place.spot}")
 
     @property
     def is_outside(self) -> bool:
@@ -58,7 +58,7 @@ class Surroundings:
             return ""  # reported with the fields
         if dict(zip(CLUSTER_AXES, self.cluster, strict=True))[named.text] == 1:
             message = f"'{key}: {named.text}' is for several CTAs along {named.text}, and clusters here have one"
-            raise Flaw("TG106", message, named.mark, f"add 'cluster: {{{named.text}: 2}}'")
+            raise Flawed("TG106", message, named.mark, f"add 'cluster: {{{named.text}: 2}}'")
         return named.text
 
     def check_scope(self, scope: str, place: Node | None, mark: Mark) -> str:
@@ -68,9 +68,9 @@ class Surroundings:
         at = place.mark if place else mark
         if scope == "cta" and self.role:
             message = f"scope cta in role '{self.role}': other roles do not run this"
-            raise Flaw("TG119", message, at, "write 'scope: role', or nothing, which means that")
+            raise Flawed("TG119", message, at, "write 'scope: role', or nothing, which means that")
         if scope == "role" and not self.role:
-            raise Flaw("TG119", "scope role outside of a role", at, "write 'scope: cta'")
+            raise Flawed("TG119", "scope role outside of a role", at, "write 'scope: cta'")
         return scope
 
     def check_unit(self, scope: str, mark: Mark, what: str) -> None:
@@ -79,7 +79,7 @@ class Surroundings:
         if unit and self.threads % unit:
             whose = f"the threads of role '{self.role}'" if self.role else "'threads'"
             message = f"{what} of scope {scope} needs {whose} to be a multiple of {unit}, not {self.threads}"
-            raise Flaw("TG106", message, mark)
+            raise Flawed("TG106", message, mark)
 
 
 def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> Cases:

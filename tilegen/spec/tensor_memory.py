@@ -18,7 +18,7 @@ from tilegen.errors import Mark
 from tilegen.index import Index, bound
 from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS, Cells, find_cells
 from tilegen.spec.data import Buffer, Region
-from tilegen.spec.findings import Flaw
+from tilegen.spec.findings import Flawed
 from tilegen.spec.later import refuse_later
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.regions import show_shape
@@ -29,24 +29,24 @@ def check_tensor_buffer(node: Mapping, dtype: str, arch: str, what: str) -> None
     """An arch that has tensor memory, a dtype that its cells hold, no alignment in bytes; raises TG106, TG109."""
     if ARCHES[arch].tensor_memory is None:
         having = ", ".join(name for name, one in ARCHES.items() if one.tensor_memory)
-        raise Flaw("TG106", f"{arch} has no tensor memory", node["scope"].mark, f"archs that have it: {having}")
+        raise Flawed("TG106", f"{arch} has no tensor memory", node["scope"].mark, f"archs that have it: {having}")
     if dtype in DTYPES and DTYPES[dtype].bits > CELL_BITS:
         narrow = ", ".join(name for name, one in DTYPES.items() if one.bits == CELL_BITS)
         message = f"{what} is in tensor memory, whose cells of {CELL_BITS} bits hold no {dtype}"
-        raise Flaw("TG109", message, node["dtype"].mark, f"types of {CELL_BITS} bits: {narrow}")
+        raise Flawed("TG109", message, node["dtype"].mark, f"types of {CELL_BITS} bits: {narrow}")
     if "align" in node:
         message = f"'align' is of addresses in bytes, and {what} is in tensor memory, which is allocated in columns"
-        raise Flaw("TG106", message, node.key("align").mark, "remove it")
+        raise Flawed("TG106", message, node.key("align").mark, "remove it")
 
 
 def require_layout(node: Node | None, shape: tuple[Index, ...], dtype: str, what: str, mark: Mark | None) -> None:
     """Which dimension goes along lanes is nothing to guess; raises TG102, and TG209 for 'auto'."""
     if node is None:
         message = f"{what} is in tensor memory and needs the key 'layout'"
-        raise Flaw("TG102", message, mark, say_placement(shape, dtype, "layout: "))
+        raise Flawed("TG102", message, mark, say_placement(shape, dtype, "layout: "))
     if isinstance(node, Scalar) and node.text.strip() == "auto":
         message = f"'auto' chooses layouts of shared and register buffers, but {what} is in tensor memory"
-        raise Flaw("TG209", message, node.mark, say_placement(shape, dtype))
+        raise Flawed("TG209", message, node.mark, say_placement(shape, dtype))
 
 
 def check_cells(layout: Any, shape: tuple[Index, ...], dtype: str, arch: str, what: str, node: Node) -> None:
@@ -57,17 +57,17 @@ def check_cells(layout: Any, shape: tuple[Index, ...], dtype: str, arch: str, wh
         if axis not in CELL_AXES:
             message = f"the axis '{axis}' has no place in the layout of {what}"
             fix = f"tensor memory has {' and '.join(CELL_AXES)}: {say_placement(shape, dtype)}"
-            raise Flaw("TG203", message, find_axis(node, axis), fix)
+            raise Flawed("TG203", message, find_axis(node, axis), fix)
     lanes, elements = (max(1, bound(layouts.extent_of(layout, axis)) - 1) for axis in CELL_AXES)
     if lanes > has.lanes:
         message = f"the layout of {what} reaches lane {lanes - 1}; tensor memory has lanes 0 to {has.lanes - 1}"
         hint = "fewer copies, or closer ones" if tile.replica else say_placement(shape, dtype)
-        raise Flaw("TG210", message, find_axis(node, CELL_AXES[0]), hint)
+        raise Flawed("TG210", message, find_axis(node, CELL_AXES[0]), hint)
     packed = CELL_BITS // DTYPES[dtype].bits
     if elements > has.columns * packed:
         message = f"{what} takes {-(-elements // packed)} columns of tensor memory; a CTA on {arch} has {has.columns}"
         hint = f"a lane has room for {has.columns * packed} elements of {dtype}"
-        raise Flaw("TG210", message, find_axis(node, CELL_AXES[1]), hint)
+        raise Flawed("TG210", message, find_axis(node, CELL_AXES[1]), hint)
     find_cells(layout, DTYPES[dtype].bits)
 
 
@@ -75,7 +75,7 @@ def check_apart(layout: Any, shape: tuple[Index, ...], dtype: str, what: str, no
     """No cell is for two elements; raises TG204, and LayoutError where neither strides nor enumeration decide."""
     if not layouts.is_injective(layout):
         message = f"the layout of {what} puts two elements in one place, and only the kernel writes tensor memory"
-        raise Flaw("TG204", message, node.mark, say_placement(shape, dtype))
+        raise Flawed("TG204", message, node.mark, say_placement(shape, dtype))
 
 
 def find_axis(node: Node, axis: str) -> Any:
@@ -160,7 +160,7 @@ def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
             fix = f"each takes a power of two from {has.least_columns} on"
             if len({b.dtype for b in there}) == 1 and has.allocate(used) <= has.columns:
                 fix += f"; one buffer of {used} columns would take {has.allocate(used)}"
-            raise Flaw("TG210", message, buffer.mark, fix)
+            raise Flawed("TG210", message, buffer.mark, fix)
 
 
 # ---------------------------------------------------------------- what cannot be done with them yet
@@ -178,4 +178,4 @@ def refuse_tensor_op(op: str, regions: Iterable[Region]) -> None:
         names = " and ".join(dict.fromkeys(f"'{r.buffer.name}'" for r in touched))
         message = f"{op} with {names} in tensor memory is not yet supported"
         hint = "such buffers are checked and explained; tcgen05.ld, .st, .cp and .mma come later"
-        raise Flaw("TG190", message, touched[0].mark, hint)
+        raise Flawed("TG190", message, touched[0].mark, hint)

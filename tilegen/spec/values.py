@@ -14,7 +14,7 @@ from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import Index, bound, least, sub
 from tilegen.spec.data import Buffer
 from tilegen.spec.expressions import Parser
-from tilegen.spec.findings import Flaw, Passage, shorten
+from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Mapping, Node
 from tilegen.spec.params import Params
@@ -110,4 +110,4 @@ def check_unwritten(written: Iterable[Buffer], node: Node | None, found: dict[st
         section = node.get(root.name) if isinstance(node, Mapping) else None
         if root.values is not None and isinstance(section, Mapping):
             message = f"'values' is what a caller promises of an array, and the kernel writes '{root.name}'"
-            raise Flaw("TG106", message, section["values"].mark, "remove it")
+            raise Flawed("TG106", message, section["values"].mark, "remove it")

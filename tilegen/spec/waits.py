@@ -8,9 +8,9 @@ from tilegen.errors import Mark
 from tilegen.index import Index
 from tilegen.plan import CP_ASYNC, PRODUCTS, TMA_STORE
 from tilegen.scopes import THREAD_AXES
-from tilegen.spec.data import Arriving, Closing, Following, Waiting
+from tilegen.spec.data import ArriveStatement, CommitStatement, FollowStatement, WaitStatement
 from tilegen.spec.expressions import read_condition, read_constant
-from tilegen.spec.findings import Findings, Flaw
+from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.models import ArrivalFields, AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
 from tilegen.spec.names import Names, names_in_scope, scope_of_axis
 from tilegen.spec.nodes import Mapping, Scalar
@@ -21,19 +21,19 @@ from tilegen.spec.surroundings import Surroundings
 QUEUE_WORDS = {"cp_async": CP_ASYNC.queue, "tma": TMA_STORE.queue, "mma": PRODUCTS}
 
 
-def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Closing | None:
+def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> CommitStatement | None:
     """``commit``, ``{commit: true, when: ..}`` or ``{commit: mma}``; ``names`` are those that a condition may use."""
     if isinstance(node, Scalar):
-        return Closing(True, node.mark)
+        return CommitStatement(True, node.mark)
     fields = check_fields(node, CommitFields, "this commit", findings, node.key("commit").mark)
     condition = read_when(node, names, findings)
     if fields and not fields.commit:
-        raise Flaw("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
+        raise Flawed("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
     queue = QUEUE_WORDS[fields.commit] if fields and isinstance(fields.commit, str) else ""
-    return Closing(condition, node.key("commit").mark, queue) if fields else None
+    return CommitStatement(condition, node.key("commit").mark, queue) if fields else None
 
 
-def read_wait(node: Mapping, names: Names, around: Surroundings) -> Waiting | None:
+def read_wait(node: Mapping, names: Names, around: Surroundings) -> WaitStatement | None:
     """``{wait: N}``, ``{wait: {mma: N}}`` or ``{wait: {barrier: NAME}}``, with ``when``, for which ``names`` are."""
     findings, outer, key = around.findings, around.names, node.key("wait").mark
     what = node["wait"]
@@ -43,48 +43,48 @@ def read_wait(node: Mapping, names: Names, around: Surroundings) -> Waiting | No
         return None
     mark = span(key, what.mark)
     if not isinstance(what, Mapping):
-        return Waiting(read_constant(what, outer, "the number of groups"), condition, mark)
+        return WaitStatement(read_constant(what, outer, "the number of groups"), condition, mark)
     if "barrier" in what or not any(word in what for word in PendingFields.model_fields):
         named = check_fields(what, AwaitedFields, "this wait", findings, key)
         slot = what.get("barrier")
         if named is None or not isinstance(slot, Scalar):
             return None
         found = find_slot(slot.passage, outer, around.register, around.terms)
-        return Waiting(0, condition, mark, found)
+        return WaitStatement(0, condition, mark, found)
     if check_fields(what, PendingFields, "this wait", findings, key) is None:
         return None
     (word, pending), *others = what.entries
     if others:
-        raise Flaw("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
+        raise Flawed("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
     queue = QUEUE_WORDS[word.text]
-    return Waiting(read_constant(pending, outer, "the number of groups"), condition, mark, queue=queue)
+    return WaitStatement(read_constant(pending, outer, "the number of groups"), condition, mark, queue=queue)
 
 
-def read_following(node: Mapping, around: Surroundings) -> Following:
+def read_follow(node: Mapping, around: Surroundings) -> FollowStatement:
     """``{wait: previous}``; raises TG122 where some threads or launches would not come to it."""
     key, what = node.key("wait"), node["wait"]
     others = [other for other, _ in node.entries if other is not key]
     if others:
         message = f"'{others[0].text}' beside 'wait: previous': every launch must wait for the kernels before it"
-        raise Flaw("TG122", message, others[0].mark, "leave it out")
+        raise Flawed("TG122", message, others[0].mark, "leave it out")
     if around.is_nested:
         message = "'wait: previous' inside of 'for' or 'when': every launch must wait for the kernels before it"
-        raise Flaw("TG122", message, what.mark, "write it in 'ops' itself, or first in a role")
-    return Following(span(key.mark, what.mark))
+        raise Flawed("TG122", message, what.mark, "write it in 'ops' itself, or first in a role")
+    return FollowStatement(span(key.mark, what.mark))
 
 
-def word_of(statement: Closing | Waiting) -> str:
+def word_of(statement: CommitStatement | WaitStatement) -> str:
     """What a spec calls the statement's queue, "" if it names none."""
     return next((word for word, queue in QUEUE_WORDS.items() if queue == statement.queue), "")
 
 
-def read_arrive(node: Mapping, around: Surroundings) -> Arriving | None:
+def read_arrive(node: Mapping, around: Surroundings) -> ArriveStatement | None:
     """``{arrive: {barrier: NAME, scope: .., when: ..}}``: an elected thread of each instance, in a role of the role."""
     findings, key, terms = around.findings, node.key("arrive"), node["arrive"]
     others = [other for other, _ in node.entries if other is not key]
     if others:
         hint = f"arrive: {{barrier: .., {others[0].text}: ..}}"
-        raise Flaw("TG114", f"'{others[0].text}' stands beside 'arrive'", others[0].mark, hint)
+        raise Flawed("TG114", f"'{others[0].text}' stands beside 'arrive'", others[0].mark, hint)
     fields = check_fields(terms, ArrivalFields, "this arrival", findings, key.mark)
     if not isinstance(terms, Mapping):
         return None
@@ -99,7 +99,7 @@ def read_arrive(node: Mapping, around: Surroundings) -> Arriving | None:
     if fields is None or not isinstance(slot, Scalar):
         return None
     found = find_declared(slot.passage, around.names, around.register, around.terms)
-    return Arriving(found, scope, condition, span(key.mark, terms.mark), fields.to or "")
+    return ArriveStatement(found, scope, condition, span(key.mark, terms.mark), fields.to or "")
 
 
 def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when", has_scope: bool = False) -> Index:

@@ -8,7 +8,7 @@ from tilegen import layouts
 from tilegen.near_words import suggest
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
-from tilegen.spec.findings import Findings, Flaw, Passage, shorten
+from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw, shorten
 from tilegen.spec.form import WholeForm, operand_field
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import check_fields
@@ -48,10 +48,7 @@ def read_whole(key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findi
         return None
     own = {name: value for name in form.model.model_fields if (value := node.get(key_of(name, form))) is not None}
     call = WholeCall(form, fields, arrays, key.mark, given | own)
-    wrong = form.check(fields, arrays)
-    if wrong is not None:
-        code, message, field, hint = wrong
-        raise Flaw(code, message, call.mark_of(field), hint)
+    raise_flaw(form.check(fields, arrays), call.mark_of)
     return call
 
 
@@ -59,7 +56,7 @@ def _check_named(entry: Scalar, form: WholeForm) -> None:
     """Raises TG107 and TG108 for a name that an array may not have in the op's expression."""
     name = check_name(entry.passage, "operand")
     if name in form.taken:
-        raise Flaw("TG108", f"'{name}' already means something in {form.name}", entry.mark, "give it another name")
+        raise Flawed("TG108", f"'{name}' already means something in {form.name}", entry.mark, "give it another name")
 
 
 def key_of(field: str, form: WholeForm) -> str:
@@ -74,18 +71,18 @@ def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
         mark = passage.locate(0, len(passage.text))
         stem = name.split("[")[0]
         if name in buffers.broken:
-            raise Flaw()
+            raise Flawed()
         if stem in buffers.found:
-            raise Flaw("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
+            raise Flawed("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
         near = suggest(name, [*buffers.found, *sorted(buffers.broken)])
-        raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
+        raise Flawed("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
     if not buffer.traits.is_array or buffer.root != buffer.name:
         has = "a view" if buffer.traits.is_array else f"in {buffer.traits.words}"
         mark = passage.locate(0, len(passage.text))
         arrays = [b.name for b in buffers.found.values() if b.traits.is_array and b.root == b.name]
         fix = f"whole global arrays: {', '.join(arrays)}" if arrays else "make it a buffer of scope global"
         fix = _say_array(buffer) if buffer.traits.is_array else fix
-        raise Flaw("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark, fix)
+        raise Flawed("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark, fix)
     return buffer
 
 

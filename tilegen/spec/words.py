@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tilegen.spec.findings import Flaw, Passage
+from tilegen.spec.findings import Flawed, Passage
 
 MAX_CHARACTERS = 4096
 MAX_TOKENS = 400
@@ -56,7 +56,7 @@ def split_tokens(passage: Passage, words: re.Pattern[str] = _TOKEN) -> list[Toke
     return [*tokens, Token("end", "", len(text))]
 
 
-def _refuse_sign(passage: Passage, at: int) -> Flaw:
+def _refuse_sign(passage: Passage, at: int) -> Flawed:
     """TG111 for what is no word, with what stands for it here."""
     found = _ODD.match(passage.text, at)
     odd = found[0] if found else passage.text[at]

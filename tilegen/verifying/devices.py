@@ -11,12 +11,12 @@ from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import corners, interpret
 from tilegen.pipeline import Built, BuiltProgram, Source, build, load
 from tilegen.proofs.against import Meaning, refuse
-from tilegen.proofs.floats import computes, float_inputs
+from tilegen.proofs.floats import FloatRun, computes, float_inputs
 from tilegen.proofs.nans import NanWatch
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import is_affordable
 from tilegen.spec.outline import launch_of
-from tilegen.verifying.floats import compare_run, say_lasting_nans
+from tilegen.verifying.floats import at_offsets, compare_run, say_lasting_nans
 from tilegen.verifying.on_gpu import HERE, verify_gpu
 from tilegen.verifying.programs import verify_program
 from tilegen.verifying.verified import Verified
@@ -116,5 +116,6 @@ def _verify_floats_on_cpu(
     for seed in seeds:
         inputs = float_inputs(plan, seed, run.case)
         outcome = interpret(plan, ctas, inputs, run.case, trips)
-        found.append(compare_run(built, run.case, inputs, outcome.ctas, outcome.written, against, trips, watch=watch))
+        compared = FloatRun(outcome.ctas, inputs, run.case, trips)
+        found.append(compare_run(built, compared, at_offsets(outcome.written), against, watch))
     return [f"{case_text(run.case)}{line}" for line in found[-1]]

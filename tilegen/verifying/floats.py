@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -12,11 +12,10 @@ import numpy as np
 from tilegen import gpu
 from tilegen.dtypes import numpy_dtype
 from tilegen.index import evaluate
-from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.pipeline import Built
 from tilegen.plan import arrays
 from tilegen.proofs.against import Meaning, ask_meaning
-from tilegen.proofs.floats import compare_floats, float_inputs, run_bounded
+from tilegen.proofs.floats import FloatRun, compare_floats, float_inputs, run_bounded
 from tilegen.proofs.nans import NanWatch, find_lasting_nans
 from tilegen.reference import Array, Input
 from tilegen.reference.effort import count_effort
@@ -42,29 +41,32 @@ def say_lasting_nans(built: Built, case: Mapping[str, int], seeds: Sequence[int]
     return tuple(notes)
 
 
-def compare_run(
-    built: Built, case: Mapping[str, int], inputs: Mapping[str, Input], ctas: Sequence[tuple[int, int, int]],
-    written: Mapping[str, tuple[Array, Array]] | None, against: Meaning | None, trips: Trips = ALL_TRIPS,
-    images: Mapping[str, Array] | None = None, watch: NanWatch | None = None,
-) -> list[str]:  # fmt: skip
-    """What CTAs wrote, as (offsets, elements) or in whole ``images``, against the bounds of what they mean."""
-    spec, lines = built.spec, []
+def at_offsets(written: Mapping[str, tuple[Array, Array]]) -> Callable[[str, Array], Array]:
+    """What gives the elements at some offsets of an array, of those that were written: of each offsets and elements."""
 
     def got_at(name: str, at: Array) -> Array:
-        if images is not None:
-            return images[name][at]
-        assert written is not None
-        return written[name][1][np.searchsorted(written[name][0], at)]
+        offsets, elements = written[name]
+        found: Array = elements[np.searchsorted(offsets, at)]
+        return found
 
-    bounds = run_bounded(spec, ctas, inputs, case, trips)
+    return got_at
+
+
+def compare_run(
+    built: Built, run: FloatRun, got_at: Callable[[str, Array], Array], against: Meaning | None,
+    watch: NanWatch | None = None,
+) -> list[str]:  # fmt: skip
+    """What CTAs wrote against the bounds of what they mean; ``got_at`` gives elements of an array at some offsets."""
+    spec, lines = built.spec, []
+    bounds = run_bounded(spec, run)
     if watch is not None:
-        watch.see(ctas, trips, {name: (at, np.asarray(want.value)) for name, (at, want) in bounds.items()})
+        watch.see(run.ctas, run.trips, {name: (at, np.asarray(want.value)) for name, (at, want) in bounds.items()})
     for name, (at, want) in sorted(bounds.items()):
-        words = partial(locate, spec.buffer(name), case=case)
+        words = partial(locate, spec.buffer(name), case=run.params)
         lines.append(str(compare_floats(name, at, got_at(name, at), want, where=words)))
     if against is not None:
-        meant = ask_meaning(against, spec, case, inputs, tuple(sorted(bounds)))
-        for name, (at, want) in sorted(run_bounded(spec, ctas, inputs, case, trips, is_tight=False).items()):
+        meant = ask_meaning(against, spec, run.params, run.inputs, tuple(sorted(bounds)))
+        for name, (at, want) in sorted(run_bounded(spec, run, is_tight=False).items()):
             found = meant.compare(name, at, got_at(name, at), want)
             lines.append(f"against: {found}".replace("float: ", ""))
     return lines
@@ -85,9 +87,10 @@ def verify_floats_run(
     raw = run(given, {n: images[n].nbytes for n, m in memories.items() if m.access != "in"})
     got = {name: np.ascontiguousarray(image).view(numpy_dtype(memories[name].dtype)) for name, image in raw.items()}
     ctas = choose_ctas(built, case, sum(image.size for image in got.values()), seed)
-    lines = compare_run(built, case, inputs, ctas, None, against, images=got, watch=watch)
+    compared = FloatRun(ctas, inputs, case)
+    lines = compare_run(built, compared, lambda name, at: got[name][at], against, watch)
     if len(ctas) == count_ctas(built, case):
-        _check_untouched(built, case, inputs, ctas, images, got)
+        _check_untouched(built, compared, images, got)
     return [f"{line} ({count(len(ctas), 'CTA')} of {count_ctas(built, case)})" for line in lines]
 
 
@@ -126,15 +129,14 @@ def draw_image(given: Input, elems: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _check_untouched(
-    built: Built, case: Mapping[str, int], inputs: Mapping[str, Input], ctas: Sequence[tuple[int, int, int]],
-    before: Mapping[str, Array], got: Mapping[str, Array],
+    built: Built, run: FloatRun, before: Mapping[str, Array], got: Mapping[str, Array]
 ) -> None:  # fmt: skip
     """Bytes that no CTA writes are what they were. Raises ProofError TG421."""
     memories = {m.name: m for m in arrays(built.plan)}
-    written = run_bounded(built.spec, ctas, inputs, case)
+    written = run_bounded(built.spec, run)
     for name, image in got.items():
         want = image.copy()
         free = np.ones(len(image), bool)
         free[written[name][0]] = False
         want[free] = before[name][free]
-        compare_images(built.spec, memories[name], want, image.view(np.uint8), case)
+        compare_images(built.spec, memories[name], want, image.view(np.uint8), run.params)

@@ -16,7 +16,7 @@ from tilegen.interpret import interpret
 from tilegen.pipeline import Built, BuiltProgram
 from tilegen.plan import Memory, default_values
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
-from tilegen.proofs.floats import Held, compare_floats, draw_elements, run_bounded
+from tilegen.proofs.floats import FloatRun, Held, compare_floats, draw_elements, run_bounded
 from tilegen.proofs.trips import is_affordable
 from tilegen.reference import Array, Input
 from tilegen.spec.outline import launch_of
@@ -91,9 +91,9 @@ def run_together(built: BuiltProgram, seed: int, against: Meaning | None = None)
         given = {m.name: _over(inputs.get(m.name) or _poison(m), got.get(m.name)) for m in memories}
         outcome = interpret(kernel.plan, ctas, given, case)
         exact = {m.name: inputs.get(m.name) or _poison(m) for m in memories}
-        want |= _join(want, run_bounded(kernel.spec, ctas, exact, case, held=want))
+        want |= _join(want, run_bounded(kernel.spec, FloatRun(ctas, exact, case), held=want))
         if against is not None:
-            loose |= _join(loose, run_bounded(kernel.spec, ctas, exact, case, is_tight=False, held=loose))
+            loose |= _join(loose, run_bounded(kernel.spec, FloatRun(ctas, exact, case), is_tight=False, held=loose))
         got |= {name: _lay_over(got.get(name), new) for name, new in outcome.written.items()}
     names = [m.name for m in plan.arrays if m.name in got]
     lines = [str(compare_floats(name, *got[name], want[name][1])) for name in names]

@@ -69,12 +69,11 @@ def plan_matrices(
     Raises Refused where the two layouts are no matrix fragment, NotHad where it has not so many matrices.
     """
     fit = fit_matrices(context, register, shared)
-    name = "_".join(["copy", *(r.buffer.name for r in (*call.read, *call.written))])
     found: list[tuple[Cost, int, Block]] = []
     if pinned not in (None, *fit.counts):
         raise NotHad("matrices", f"matrices that fit in one access: {say_known(fit.counts)}", fit.counts)
     for count in fit.counts:
-        block = _block(context, call, fit, shared, loads, count, name)
+        block = _block(context, call, fit, shared, loads, count)
         found.append((hear(context, pinned in (None, count)).cost((block,)), count, block))
     (cost, picked, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
     candidates = tuple(Candidate(_value(n, fit.trans), c, judge(c, cost, n == picked)) for c, n, _ in found)
@@ -178,7 +177,8 @@ def _row(owned: Ownership, trans: bool, count: int, first: Index) -> tuple[tuple
     return tuple(substitute(substitute(x, holder), giver) for x in at), owned.element(first)[1]
 
 
-def _block(context: Context, call: Call, fit: Fit, shared: Operand, loads: bool, count: int, name: str) -> Block:
+def _block(context: Context, call: Call, fit: Fit, shared: Operand, loads: bool, count: int) -> Block:
+    name = "_".join(["copy", *(r.buffer.name for r in (*call.read, *call.written))])
     owned = fit.owned
     elems, steps = 2 * count, owned.count // (2 * count)
     step: Index = Var(owned.step, steps) if steps > 1 else 0

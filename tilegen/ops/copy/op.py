@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tilegen.errors import Flaw
 from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.copy.register_tiles import refuse_turn
 from tilegen.ops.copy.register_transpose import TurnPins, is_lane_order, plan_register_tile
@@ -70,24 +71,24 @@ class CopyFields(OpFields):
     )
 
 
-def _check_fields(fields: CopyFields) -> tuple[str, str, str, str] | None:
+def _check_fields(fields: CopyFields) -> Flaw | None:
     if fields.multicast and fields.barrier is None:
         message = "'multicast' is for TMA loads, each of which reports to an mbarrier in every CTA"
-        return "TG212", message, "multicast", "name one: 'variant: tma, barrier: full'"
+        return Flaw("TG212", message, "multicast", "name one: 'variant: tma, barrier: full'")
     if fields.round and fields.barrier is None:
         message = "'round' is for TMA loads, which alone round elements on their way"
-        return "TG212", message, "round", "name the barrier of one: 'variant: tma, barrier: full'"
+        return Flaw("TG212", message, "round", "name the barrier of one: 'variant: tma, barrier: full'")
     if fields.lanes is not None and not is_lane_order(fields.lanes):
         message = "'lanes' says which side neighbouring threads follow first, and how many lie along each"
-        return "TG106", message, "lanes", "for example {inner: src, along_src: 8, along_dst: 4}"
+        return Flaw("TG106", message, "lanes", "for example {inner: src, along_src: 8, along_dst: 4}")
     return None
 
 
-def _check_dtypes(fields: Any, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+def _check_dtypes(fields: Any, regions: Mapping[str, Region]) -> Flaw | None:
     """One dtype, and float32 where elements are rounded to tf32."""
     src = regions["src"].buffer
     if fields.round and src.dtype != "float32":
-        return "TG213", f"'round: tf32' rounds float32, '{src.name}' is {src.dtype}", "round", "remove it"
+        return Flaw("TG213", f"'round: tf32' rounds float32, '{src.name}' is {src.dtype}", "round", "remove it")
     return refuse_conversion("copy")(fields, regions)
 
 

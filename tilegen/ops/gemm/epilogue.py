@@ -11,9 +11,9 @@ from tilegen.ops.gemm.problem import Problem, spell_epilogue
 from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, THREAD_AXES
 from tilegen.spaces import GLOBAL
-from tilegen.spec.computed import parse_formula
+from tilegen.spec.computed import Known, parse_formula
 from tilegen.spec.data import Buffer, Expression, Region, WholeCall
-from tilegen.spec.findings import Flaw, Passage
+from tilegen.spec.findings import Flawed, Passage
 from tilegen.spec.names import Names
 
 _PLACES = (*THREAD_AXES, *CTA_AXES, *CLUSTER_AXES, *COUNT_AXES)
@@ -42,10 +42,10 @@ def read_epilogue(call: WholeCall, problem: Problem, scalars: Mapping[str, str])
         _PLACES, "an epilogue knows no place", lambda name: "give an array, in 'with'"
     )
     try:
-        found = parse_formula(passage, names, operand, params, _MANY, takes_parts=False)
+        found = parse_formula(passage, Known(names, operand, params, takes_parts=False), _MANY)
         if found.wholes:
             raise passage.fault("TG302", "an epilogue knows no place", hint="give an array, in 'with'")
-    except Flaw as flaw:
+    except Flawed as flaw:
         assert flaw.diagnostic is not None
         raise SpecError(_say_missing(flaw.diagnostic, call)) from None
     return found

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tilegen.arch import ARCHES
-from tilegen.errors import Diagnostic, Mark, SpecError
+from tilegen.errors import Diagnostic, Flaw, Mark, SpecError
 from tilegen.ops import OPS
 from tilegen.ops.gemm.choose import Picked, choose_recipe
 from tilegen.ops.gemm.epilogue import read_epilogue
@@ -75,40 +75,43 @@ class GemmFields(WholeFields):
     )
 
 
-def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
-    """What is wrong with a call: (code, message, field, hint)."""
+def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> Flaw | None:
+    """What is wrong with a call."""
     for field, array in arrays.items():
         if plain_strides(array) is None:
-            return "TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", field, ""
+            return Flaw("TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", field)
     a, b, d = (arrays[name] for name in ("a", "b", "d"))
     ranks = {name: len(arrays[name].shape) for name in ("a", "b", "d")}
     for name, rank in ranks.items():
         if rank not in (2, 3):
             message = f"gemm takes matrices, or batches of them: {name} has {rank} dimensions"
-            return "TG212", message, name, "[M, K] by [K, N] into [M, N], each with a batch before it or without"
+            return Flaw("TG212", message, name, "[M, K] by [K, N] into [M, N], each with a batch before it or without")
     if ranks["d"] == 2 and 3 in (ranks["a"], ranks["b"]):
-        return "TG212", f"'{d.name}' has no batch, and what it is made of has", "d", "give it a batch before M and N"
+        message = f"'{d.name}' has no batch, and what it is made of has"
+        return Flaw("TG212", message, "d", "give it a batch before M and N")
     (m, k), (kb, n) = a.shape[-2:], b.shape[-2:]
     if k != kb:
         message = f"gemm multiplies M x K by K x N: a has {_say(a)}, b has {_say(b)}"
         field = "a" if a.shape[-2] == kb and (k, n) == d.shape[-2:] else "b"
         exchanged = field == "a" or (k == n and (m, kb) == d.shape[-2:])
         hint = _exchange_hint(arrays[field]) if exchanged else f"K is {k} of a and {kb} of b: make them equal"
-        return "TG212", message, field, hint
+        return Flaw("TG212", message, field, hint)
     if d.shape[-2:] != (m, n):
         message = f"the product of {_say(a)} and {_say(b)} is [.., {m}, {n}], but d has {_say(d)}"
-        return "TG212", message, "d", _exchange_hint(d) if d.shape[-2:] == (n, m) else f"give '{d.name}' {m} by {n}"
+        return Flaw(
+            "TG212", message, "d", _exchange_hint(d) if d.shape[-2:] == (n, m) else f"give '{d.name}' {m} by {n}"
+        )
     for name in ("a", "b"):
         if ranks[name] == 3 and arrays[name].shape[0] != d.shape[0]:
-            return "TG212", f"{name} has a batch of {arrays[name].shape[0]}, d of {d.shape[0]}", name, ""
+            return Flaw("TG212", f"{name} has a batch of {arrays[name].shape[0]}, d of {d.shape[0]}", name)
     for field, array in arrays.items():
         if field not in ("a", "b", "d") and not _stretches(array, d):
             message = f"'{array.name}' has the shape {_say(array)}, which does not stretch over d's {_say(d)}"
-            return "TG212", message, field, "shapes are compared from the right, extents of 1 stretch"
+            return Flaw("TG212", message, field, "shapes are compared from the right, extents of 1 stretch")
     if d.name in (a.name, b.name):
-        return "TG205", f"'{d.name}' cannot be a factor of itself: CTAs would read what others wrote", "d", ""
+        return Flaw("TG205", f"'{d.name}' cannot be a factor of itself: CTAs would read what others wrote", "d")
     if fields.epilogue is not None and not fields.epilogue.strip():
-        return "TG111", "an expression is missing here", "epilogue", "write 'acc', or remove the key"
+        return Flaw("TG111", "an expression is missing here", "epilogue", "write 'acc', or remove the key")
     others = {name: array for name, array in arrays.items() if name not in ("a", "b")}
     return _find_unnamed(fields) or _check_types(fields, a, b) or find_uncomputed(others)
 
@@ -125,7 +128,7 @@ def _exchange_hint(array: Buffer) -> str:
     return f"give '{array.name}' the shape {shape} and 'layout: {layouts[array.layout_text]}', which is the same memory"
 
 
-def _find_unnamed(fields: GemmFields) -> tuple[str, str, str, str] | None:
+def _find_unnamed(fields: GemmFields) -> Flaw | None:
     """What is given and makes no difference, because the epilogue does not name it."""
     by_default = {"alpha", "bias", *(["beta", "c"] if fields.c else [])}
     words = by_default if fields.epilogue is None else set(re.findall(r"[A-Za-z_]\w*", fields.epilogue))
@@ -134,19 +137,19 @@ def _find_unnamed(fields: GemmFields) -> tuple[str, str, str, str] | None:
         if name not in words:
             what = "the epilogue does not name" if fields.epilogue is not None else "no epilogue names"
             field = operand_field(name) if name in fields.named else name
-            return "TG302", f"{what} '{name}', so it makes no difference", field, "remove it"
+            return Flaw("TG302", f"{what} '{name}', so it makes no difference", field, "remove it")
     return None
 
 
-def _check_types(fields: GemmFields, a: Buffer, b: Buffer) -> tuple[str, str, str, str] | None:
+def _check_types(fields: GemmFields, a: Buffer, b: Buffer) -> Flaw | None:
     eights = {"float8_e4m3fn", "float8_e5m2"}
     if a.dtype != b.dtype and not {a.dtype, b.dtype} <= eights:
-        return "TG212", f"gemm does not multiply {a.dtype} by {b.dtype}", "b", f"give '{b.name}' {a.dtype}"
+        return Flaw("TG212", f"gemm does not multiply {a.dtype} by {b.dtype}", "b", f"give '{b.name}' {a.dtype}")
     known = ("float64", "float32", "float16", "bfloat16", "int8", *sorted(eights))
     if a.dtype not in known:
-        return "TG301", f"gemm does not multiply {a.dtype}", "a", f"types that it does are {', '.join(known)}"
+        return Flaw("TG301", f"gemm does not multiply {a.dtype}", "a", f"types that it does are {', '.join(known)}")
     if fields.math == "tf32" and a.dtype != "float32":
-        return "TG302", f"tf32 is how float32 may be multiplied, and a is {a.dtype}", "math", "remove it"
+        return Flaw("TG302", f"tf32 is how float32 may be multiplied, and a is {a.dtype}", "math", "remove it")
     return None
 
 

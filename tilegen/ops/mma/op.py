@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
-from tilegen.errors import LayoutError
+from tilegen.errors import Flaw, LayoutError
 from tilegen.layouts import ATOMS, derive_mma, find_atom, tile_mma
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms, named_atom
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
@@ -55,42 +55,42 @@ class MmaFields(OpFields):
     )
 
 
-def _check_fields(fields: Any) -> tuple[str, str, str, str] | None:
+def _check_fields(fields: Any) -> Flaw | None:
     """Names that are atoms, atoms and permutations that tile."""
     if fields.permutation is not None and fields.atoms == "auto":
-        return "TG102", "a permutation needs the key 'atoms'", "permutation", "for example 'atoms: [1, 1, 1]'"
+        return Flaw("TG102", "a permutation needs the key 'atoms'", "permutation", "for example 'atoms: [1, 1, 1]'")
     if fields.atom == "auto":
         hint = "for example 'atom: mma.m16n8k16'"
-        return None if fields.atoms == "auto" else ("TG102", "'atoms' needs the key 'atom'", "atoms", hint)
+        return None if fields.atoms == "auto" else Flaw("TG102", "'atoms' needs the key 'atom'", "atoms", hint)
     try:
         atom = find_atom(fields.atom)
     except LayoutError as error:
-        return "TG109", str(error), "atom", error.hint
+        return Flaw("TG109", str(error), "atom", error.hint)
     try:
         if fields.atoms != "auto":
             tile_mma(atom, fields.atoms, fields.permutation, atom.shape)
     except LayoutError as error:
-        return "TG201", str(error), "permutation" if "permutation" in str(error) else "atoms", error.hint
+        return Flaw("TG201", str(error), "permutation" if "permutation" in str(error) else "atoms", error.hint)
     return None
 
 
-def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> tuple[str, str, str] | None:
+def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> Flaw | None:
     """Shapes that multiply."""
     for name, region in regions.items():
         if len(region.shape) != 2:
             hint = _say_matrix(region) if len(region.shape) > 2 else "keep it, as in x[0 : +1]"
-            return f"mma takes matrices: {name} has {list(region.shape)}", name, hint
+            return Flaw("TG212", f"mma takes matrices: {name} has {list(region.shape)}", name, hint)
     (m, k), (kb, n), c = (regions[name].shape for name in ("a", "b", "c"))
     if k != kb:
-        return f"mma multiplies M x K by K x N: a has {[m, k]}, b has {[kb, n]}", "b", ""
+        return Flaw("TG212", f"mma multiplies M x K by K x N: a has {[m, k]}, b has {[kb, n]}", "b")
     if c != (m, n):
-        return f"the product of a, {[m, k]}, and b, {[k, n]}, is {[m, n]}, but c has {list(c)}", "c", ""
+        return Flaw("TG212", f"the product of a, {[m, k]}, and b, {[k, n]}, is {[m, n]}, but c has {list(c)}", "c")
     dtypes = {name: regions[name].buffer.dtype for name in ("a", "b", "c")}
     if not any(is_for_types(atom, dtypes) and is_named(atom, fields.atom) for atom in ATOMS) and fields.atom != "auto":
         types = f"{dtypes['a']} by {dtypes['b']} into {dtypes['c']}"
         others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
-        return f"{fields.atom} does not multiply {types}", "atom", hint
+        return Flaw("TG212", f"{fields.atom} does not multiply {types}", "atom", hint)
     return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
 
 
@@ -104,15 +104,15 @@ def _say_matrix(region: Region) -> str:
     return f"{index}, or make its rows one dimension: {view}"
 
 
-def _check_cover(fields: Any, tile: tuple[int, int, int]) -> tuple[str, str, str] | None:
+def _check_cover(fields: Any, tile: tuple[int, int, int]) -> Flaw | None:
     """Atoms that lie side by side over the tile, and nowhere beyond it."""
     for mode in derive_mma(tile_mma(fields.atom, fields.atoms, fields.permutation, tile)).modes:
         if mode.covered != mode.tile:
             taken = f"{mode.period} elements of {mode.name} at a time, the product has {mode.tile}"
             hint = f"{mode.name} in multiples of {mode.period}"
             if fields.permutation is None:
-                return f"the atoms take {taken}", "atoms", hint
-            return f"the permutation takes {taken}", "permutation", hint
+                return Flaw("TG212", f"the atoms take {taken}", "atoms", hint)
+            return Flaw("TG212", f"the permutation takes {taken}", "permutation", hint)
     return None
 
 

@@ -15,7 +15,7 @@ from tilegen.ops.copy.op import CopyFields
 from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
 from tilegen.spaces import SHARED
-from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
+from tilegen.spec.data import AUTO, Auto, Buffer, Call, Region, Spec, Statement, SyncStatement, WholeCall
 from tilegen.spec.names import reserved_reason
 from tilegen.spec.placing import find_crossing, repeat_atom
 from tilegen.spec.spelling import spell_index
@@ -47,7 +47,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
         buffers += (tile,) if turned is tile else (tile, turned)
         into, out = (_whole_of(b) for b in ((turned, tile) if chosen.turn == "load" else (tile, turned)))
         ops = (
-            _copy(call, regions[0], into, edge, cache), Meeting("cta", True, call.mark),
+            _copy(call, regions[0], into, edge, cache), SyncStatement("cta", True, call.mark),
             _copy(call, out, regions[1], edge, cache),
         )  # fmt: skip
     return replace(spec, threads=chosen.threads, grid=grid.axes, buffers=buffers, ops=ops)
@@ -132,7 +132,7 @@ def _read_layout(call: WholeCall, shape: tuple[int, ...], turn: str) -> layouts.
     hint = f"leave 'layout' out to have it chosen{also}"
     if crossing is not None:
         side, other = ("dst", "store") if turn == "load" else ("src", "load")
-        why = f"{crossing[0]}; a tile that turns over on the {turn} lies in {side}'s order"
+        why = f"{crossing.message}; a tile that turns over on the {turn} lies in {side}'s order"
         hint = f"write the layout for {list(shape)}, or 'turn: {other}' for a tile in the other order"
     message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
     raise SpecError(Diagnostic("TG302", message, call.mark_of("layout"), hint))

@@ -8,7 +8,7 @@ of the L2 and of a launch were set. Those of scalar permutes were fitted apart, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from itertools import product as combinations
@@ -142,32 +142,43 @@ def describe_work(
     if turn == "auto":
         turn = "store" if src.width > dst.width else "load"
     cut = [n % b > 0 for n, b in zip(sizes, box, strict=True)]
-    ways = _list_ways(dims, variant, box, turn, (src.width, dst.width), at_once, cut)
+    walks = _Walk(tuple(range(len(box))), dims.src_inner, src.width), _Walk(dims.order, dims.dst_inner, dst.width)
+    turning, other = walks if turn == "load" else walks[::-1]
+    if is_tiled:
+        ways = _list_tiled_ways(turning, other, box, at_once, cut)
+    else:
+        ways = (Way(-(-prod(box) // at_once), 2, 0, *_walk_box(other, box, cut)),)
     divided = sum(1 for n in box if n & (n - 1))
     ctas = count_ctas(box, sizes)
     return BoxWork(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
 
 
-def _list_ways(
-    dims: Dims, variant: str, box: tuple[int, ...], turn: str, widths: tuple[int, int], at_once: int,
-    cut: Sequence[bool],
+@dataclass(frozen=True)
+class _Walk:
+    """How a side of a box is walked: its dimensions from the slowest, the innermost, elements of it in an access."""
+
+    order: tuple[int, ...]
+    inner: int
+    width: int
+
+
+def _walk_box(
+    walk: _Walk, box: tuple[int, ...], cut: Sequence[bool], group: Mapping[int, int] | None = None
+) -> tuple[tuple[int, ...], tuple[bool, ...]]:  # fmt: skip
+    """How many groups lie along each dimension, accesses without ``group``, and which dimensions an edge cuts."""
+    return _extents(box, walk.order, group or {walk.inner: walk.width}), tuple(cut[d] for d in reversed(walk.order))
+
+
+def _list_tiled_ways(
+    turning: _Walk, other: _Walk, box: tuple[int, ...], at_once: int, cut: Sequence[bool]
 ) -> tuple[Way, ...]:  # fmt: skip
-    """The one way of a direct box; of a tiled one that on which elements turn over, and the other."""
+    """The way on which elements turn over, and the other."""
     elems = prod(box)
-    sides = (
-        (tuple(range(len(box))), dims.src_inner, widths[0]),
-        (dims.order, dims.dst_inner, widths[1]),
-    )  # fmt: skip
-    turning, other = sides if turn == "load" else sides[::-1]
-    order, inner, width = other
-    accesses, along = _extents(box, order, {inner: width}), tuple(cut[d] for d in reversed(order))
-    if variant != "tiled":
-        return (Way(-(-elems // at_once), 2, 0, accesses, along),)
-    has_tiles = dims.src_inner != dims.dst_inner and min(widths) > 1
-    group = {turning[1]: turning[2], inner: width} if has_tiles else {turning[1]: at_once}
-    extents, across = _extents(box, turning[0], group), tuple(cut[d] for d in reversed(turning[0]))
-    tiles = Way(-(-elems // at_once), at_once / turning[2], at_once / width, extents, across)
-    return tiles, Way(-(-elems // width), 1, 1, accesses, along)
+    has_tiles = turning.inner != other.inner and min(turning.width, other.width) > 1
+    group = {turning.inner: turning.width, other.inner: other.width} if has_tiles else {turning.inner: at_once}
+    turned = _walk_box(turning, box, cut, group)
+    tiles = Way(-(-elems // at_once), at_once / turning.width, at_once / other.width, *turned)
+    return tiles, Way(-(-elems // other.width), 1, 1, *_walk_box(other, box, cut))
 
 
 def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
@@ -284,7 +295,7 @@ def _elems_at_once(
     return counts[0] * counts[1]
 
 
-def _extents(box: Sequence[int], order: Sequence[int], group: dict[int, int]) -> tuple[int, ...]:
+def _extents(box: Sequence[int], order: Sequence[int], group: Mapping[int, int]) -> tuple[int, ...]:
     """A box in groups of so many elements of some of its dimensions, the fastest in ``order`` first."""
     return tuple(max(1, -(-box[d] // group.get(d, 1))) for d in reversed(order))
 

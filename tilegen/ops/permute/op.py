@@ -12,7 +12,7 @@ from pydantic import Field
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
-from tilegen.errors import Diagnostic, LayoutError, SpecError
+from tilegen.errors import Diagnostic, Flaw, LayoutError, SpecError
 from tilegen.index import evaluate
 from tilegen.ops.op import WholeHere, WholeOp, fields_picked
 from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
@@ -53,43 +53,45 @@ class PermuteFields(WholeFields):
     )
 
 
-def _check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
-    """What is wrong with a call: (code, message, field, hint)."""
+def _check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> Flaw | None:
+    """What is wrong with a call."""
     src, dst = arrays["src"], arrays["dst"]
     rank, axes = len(src.shape), fields.axes
     if sorted(axes) != list(range(rank)):
         hint = f"for example {list(range(rank))[::-1]}"
-        return "TG106", f"axes must name each of the {rank} dimensions of '{src.name}' once, not {axes}", "axes", hint
+        message = f"axes must name each of the {rank} dimensions of '{src.name}' once, not {axes}"
+        return Flaw("TG106", message, "axes", hint)
     wanted = tuple(src.shape[a] for a in axes)
     if wanted != dst.shape:
         has, due = (f"[{', '.join(map(str, s))}]" for s in (dst.shape, wanted))
         message = f"'{dst.name}' has shape {has}, but these axes of '{src.name}' give {due}"
-        return "TG212", message, "dst", f"give '{dst.name}' the shape {due}"
+        return Flaw("TG212", message, "dst", f"give '{dst.name}' the shape {due}")
     if src.dtype != dst.dtype:
-        return "TG212", f"permute does not convert {src.dtype} to {dst.dtype}", "dst", f"give '{dst.name}' {src.dtype}"
+        message = f"permute does not convert {src.dtype} to {dst.dtype}"
+        return Flaw("TG212", message, "dst", f"give '{dst.name}' {src.dtype}")
     if src.name == dst.name:
-        return "TG205", f"'{src.name}' cannot be permuted into itself: CTAs would read what others wrote", "dst", ""
+        return Flaw("TG205", f"'{src.name}' cannot be permuted into itself: CTAs would read what others wrote", "dst")
     for name, buffer in (("src", src), ("dst", dst)):
         if plain_strides(buffer) is None:
-            return "TG301", f"permute takes arrays with one stride a dimension, not {buffer.layout}", name, ""
+            return Flaw("TG301", f"permute takes arrays with one stride a dimension, not {buffer.layout}", name)
     return _check_pins(fields)
 
 
-def _check_pins(fields: PermuteFields) -> tuple[str, str, str, str] | None:
+def _check_pins(fields: PermuteFields) -> Flaw | None:
     if fields.threads is not None and fields.threads % 32:
-        return "TG106", f"'threads' must be a multiple of 32, not {fields.threads}", "threads", ""
+        return Flaw("TG106", f"'threads' must be a multiple of 32, not {fields.threads}", "threads")
     if fields.box is not None and min(fields.box) < 1:
-        return "TG106", f"a box has at least one element of each dimension, not {fields.box}", "box", ""
+        return Flaw("TG106", f"a box has at least one element of each dimension, not {fields.box}", "box")
     pinned = next((name for name in TILE_PINS if getattr(fields, name) != "auto"), None)
     if fields.variant in ("direct", "scalar") and pinned:
         message = f"a {fields.variant} permute has no tile in shared memory, so '{pinned}' says nothing"
-        return "TG302", message, pinned, "remove it, or take 'variant: tiled'"
+        return Flaw("TG302", message, pinned, "remove it, or take 'variant: tiled'")
     if fields.layout in ("auto", *PLAIN_LAYOUTS):
         return None
     try:
         layouts.parse(fields.layout)
     except LayoutError as error:
-        return "TG200", f"{error}, in the layout of the tile", "layout", ""
+        return Flaw("TG200", f"{error}, in the layout of the tile", "layout")
     return None
 
 
