@@ -28,7 +28,7 @@ MANY_ARGUMENTS: dict[str, int] = {
     "bench/triton_products.py:multiply_boxes": 14,
     "cli/commands.py:build": 8,
     "cli/commands.py:verify": 7,
-    "cli/commands.py:explain": 11,
+    "cli/commands.py:explain": 12,
     "cli/commands.py:bench": 8,
     # Nothing that always travels together has a name yet.
     "interpret/machine.py:Machine.__init__": 7,

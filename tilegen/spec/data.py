@@ -358,7 +358,7 @@ class Constant:
 class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
-    ``whole`` is the op on whole arrays that ``ops`` carry out, once expanded; ``choices`` were made for the kernel before
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once expanded; ``choices`` were made for all of it before
     its ops were planned. Specs that say the same kernel are equal, whatever their path, text, whole, choices, notes.
     """
 
