@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
 from tilegen.layouts import tile_of
-from tilegen.ops.digits import join
-from tilegen.ops.operand import Context, Operand, Refused, absolute, parts_of
+from tilegen.ops.operand import Context, Operand, Refused, absolute, join_operands
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 
@@ -27,11 +26,10 @@ def find_slot(context: Context, owned: Ownership, other: Operand, scope: str, nu
     Raises Refused where a thread does not hold the elements of ``other`` that it needs beside its own.
     """
     lengths = owned.operand.counted_lengths
-    joined = join([parts_of(o, lengths) for o in (owned.operand, other)], lengths)
     place = other.buffer.layout.place(other.region.begins, other.buffer.counted_shape)
     slot: Index = place.get("m", 0)
     at, _ = owned.element(number)
-    for digit in joined:
+    for digit in join_operands((owned.operand, other), lengths):
         stride = digit.strides[1]
         if stride is None:
             raise Refused(f"the region {other.region.text} cuts across the iters of {other.buffer.name}'s layout")

@@ -21,12 +21,13 @@ from tilegen.index import (
     consequences,
     least,
     maximum,
-    mul,
     sub,
     substitute,
 )
 from tilegen.index.bounds import is_below
-from tilegen.ops.digits import DigitPart, Iter, split_dimension, split_number
+from tilegen.layouts import Iter
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours
+from tilegen.ops.digits import Digit, DigitPart, join, split_dimension, split_number
 from tilegen.plan import Barrier, Launch, Memory, Ref, Step, Sync, begin, flat_memory
 from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.outline import Meant, fresh_name
@@ -211,24 +212,11 @@ def bind(
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     """The iters of each dimension of a buffer's layout, outermost first; an empty dimension has one of stride 0."""
     tile, extents = layouts.tile_of(buffer.layout), buffer.counted_shape
-    shard: list[Iter] = [(i.extent, i.stride, i.axis) for i in tile.shard]
-    if len(shard) == len(extents) and all(i[0] == n for i, n in zip(shard, extents, strict=True)):
-        return tuple((i,) for i in shard)
+    if [i.extent for i in tile.shard] == list(extents):
+        return tuple((i,) for i in tile.shard)
     grouped, separators = layouts.group_fused(tile, extents)
-    assert isinstance(grouped, layouts.TileLayout)
-    shard = [(i.extent, i.stride, i.axis) for i in grouped.shard]
-    return tuple(_fuse_iters(shard[a:b]) or ((1, 0, "m"),) for a, b in pairwise(separators))
-
-
-def _fuse_iters(iters: Sequence[Iter]) -> tuple[Iter, ...]:
-    """Neighbours of one dimension joined where they are contiguous; iters of extent 1 dropped."""
-    out: list[Iter] = []
-    for extent, stride, axis in iters:
-        if out and out[-1][2] == axis and out[-1][1] == mul(stride, extent):
-            extent = mul(out.pop()[0], extent)
-        if extent != 1:
-            out.append((extent, stride, axis))
-    return tuple(out)
+    shard = layouts.tile_of(grouped).shard
+    return tuple(fuse_neighbours(drop_units(shard[a:b])) or (Iter(1, 0),) for a, b in pairwise(separators))
 
 
 def parts_of(operand: Operand, lengths: Sequence[int] = ()) -> tuple[tuple[DigitPart, ...], ...]:
@@ -241,6 +229,16 @@ def parts_of(operand: Operand, lengths: Sequence[int] = ()) -> tuple[tuple[Digit
         split_dimension(begins[d], n, operand.iters[d]) if d != STRETCHED else (DigitPart(1, n, 0),)
         for d, n in zip(operand.dims, lengths or operand.lengths, strict=True)
     )
+
+
+def join_operands(
+    operands: Sequence[Operand], lengths: Sequence[int] = (), guarded: frozenset[int] = frozenset()
+) -> tuple[Digit, ...]:
+    """The digits of the region that all operands are over, row-major; ``guarded`` dimensions keep their own.
+
+    ``lengths``: as the operands count them, which may pass the region's end.
+    """
+    return join([parts_of(o, lengths) for o in operands], lengths or operands[0].lengths, guarded)
 
 
 def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
@@ -274,7 +272,7 @@ def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
 def _split(x: Index, iters: Sequence[Iter]) -> tuple[Index, ...]:
     if len(iters) == 1:
         return (x,)
-    return split_number(x, [int(i[0]) for i in iters])  # type: ignore[arg-type]
+    return split_number(x, [int(i.extent) for i in iters])  # type: ignore[arg-type]
 
 
 def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
@@ -290,7 +288,7 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
     if buffer.scope == "global" and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]
-        shape, pitches = [i[0] for i in iters], [i[1] for i in iters]
+        shape, pitches = [i.extent for i in iters], [i.stride for i in iters]
         offset = tile.place([0] * len(buffer.shape), buffer.shape).get("m", 0)
         if not isinstance(offset, int) or offset:
             shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]

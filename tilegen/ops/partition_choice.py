@@ -9,7 +9,8 @@ from itertools import product
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.ops.partition import Fill, OrderedTile, may_be_cut, orders_of, tile_block, widest
+from tilegen.ops.ordered_tile import OrderedTile
+from tilegen.ops.partition import Fill, may_be_cut, orders_of, tile_block, widest
 from tilegen.ops.pins import NotHad, hear, pick, write_width
 from tilegen.plan import MOVE, Block, Instruction
 

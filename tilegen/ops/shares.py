@@ -121,7 +121,7 @@ def _order_of(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _stride(operand: Operand, d: int) -> int:
-    return bound(operand.iters[d][-1][1]) - 1
+    return bound(operand.iters[d][-1].stride) - 1
 
 
 # ---------------------------------------------------------------- the cheapest of them

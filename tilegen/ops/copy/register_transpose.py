@@ -18,13 +18,11 @@ from tilegen.index import Index, add, div, every, mod, mul, variables
 from tilegen.ops.copy.register_tiles import (
     Shape,
     TileOrder,
-    TurnedTile,
     coalesced,
     digits_at,
     ends_between,
     orders_of,
     shapes_of,
-    turned_tile,
     word_elems,
 )
 from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_columns, turn_run, turns_by_columns
@@ -32,32 +30,31 @@ from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Heard, Operand, Refused, ref_at
-from tilegen.ops.partition import is_flat
+from tilegen.ops.ordered_tile import OrderedTile, is_flat, place_of, tile_over
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flat_memory, flatten, when
-from tilegen.scopes import threads_of
 from tilegen.spec.pinning import spell
 
 
 # ---------------------------------------------------------------- the function
 def turn_block(
-    context: Context, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str, turns: bool = True
+    context: Context, tile: OrderedTile, shape: Shape, order: TileOrder, name: str, scope: str, turns: bool = True
 ) -> Block:
     """The function that copies the tile with this shape of register tile, each thread those that ``order`` gives it.
 
     Not ``turns``: only what accesses memory, which is all that has a cost.
     """
-    thread, threads = threads_of(scope, context.launch.threads)
-    names = {n: context.fresh(n) for n in ("i", "j", "r", "c", "k", "regs", "pairs", "pack")}
+    names = {n: context.fresh(n) for n in ("r", "c", "k", "regs", "pairs", "pack")}
     groups = tile.count // shape.elems
-    count = -(-groups // threads)
-    loop = ThreadLoop(count, UNROLL_LIMIT if count <= UNROLL_LIMIT else 1, names["i"], names["j"])
-    loop = stage_loop(loop, tile.operands, shape.elems, groups % threads == 0)
-    trip = enter_trip(context, add(mul(loop.number, threads), thread), groups)
+    count = -(-groups // tile.threads)
+    loop = ThreadLoop(count, UNROLL_LIMIT if count <= UNROLL_LIMIT else 1, tile.step, tile.chunk)
+    loop = stage_loop(loop, tile.operands, shape.elems, groups % tile.threads == 0)
+    trip = enter_trip(context, add(mul(loop.number, tile.threads), tile.thread), groups)
     flat = [is_flat(o, tile.digits) for o in tile.operands]
     guarded = [may_pass_end(o) for o in tile.operands]
-    formals = Formals(tile.operands, flat, scope, {*names.values(), context.fresh("group")}, guarded, names["j"])
+    taken = {tile.step, tile.chunk, *names.values(), context.fresh("group")}
+    formals = Formals(tile.operands, flat, scope, taken, guarded, tile.chunk)
     registers = _registers(tile, shape, loop.sets, names)
     body = loop.build(trip.start, *_moves(tile, shape, order, formals, registers, loop, trip, names, turns))
     if not turns:
@@ -68,7 +65,7 @@ def turn_block(
     return formals.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
 
 
-def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
+def _registers(tile: OrderedTile, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
     """The register tiles of ``sets`` trips as loaded, words on the way, and columns as stored."""
     dtype, size = tile.operands[0].buffer.dtype, tile.operands[0].elem_bytes
     columns = block_elems(size, shape.rows, shape.columns) if turns_by_columns(shape, size) else shape.columns
@@ -80,7 +77,7 @@ def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str])
 
 
 def _moves(
-    tile: TurnedTile, shape: Shape, order: TileOrder, formals: Formals, registers: tuple[Memory, Memory, Memory],
+    tile: OrderedTile, shape: Shape, order: TileOrder, formals: Formals, registers: tuple[Memory, Memory, Memory],
     loop: ThreadLoop, trip: Entry, names: dict[str, str], turns: bool,
 ) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
@@ -88,7 +85,7 @@ def _moves(
     group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
     r = step_of(names["r"], shape.loads)
     row, start = div(mul(r, shape.load), shape.columns), mod(mul(r, shape.load), shape.columns)
-    source = tile.at(digits_at(tile, shape, order, group, row, start))
+    source = place_of(tile, digits_at(tile, shape, order, group, row, start))
     load = Move(
         regs[add(first, mul(r, shape.load))], formals.see(0, ref_at(tile.operands[0], source)), shape.load,
         _inside(tile, 0, shape, order, group, row),
@@ -96,7 +93,7 @@ def _moves(
 
     def put(column: Index, row: Index, at: Ref) -> tuple[Move, Index]:
         """A store, and the condition that it has."""
-        to = tile.at(digits_at(tile, shape, order, group, row, column))
+        to = place_of(tile, digits_at(tile, shape, order, group, row, column))
         held = _inside(tile, 1, shape, order, group, column)
         return Move(formals.see(1, ref_at(tile.operands[1], to)), at, shape.store), held
 
@@ -123,7 +120,7 @@ def _moves(
     return (when(trip.held, *when(ends, *over(r, pad_load(load, pad)), *stores)),)
 
 
-def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
+def _inside(tile: OrderedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
     """The condition that one side's vector number ``step`` lies in its array.
 
     Where an end of the array can only fall between register tiles, that of the last vector says it for all.
@@ -131,10 +128,10 @@ def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: 
     operand = tile.operands[side]
     if not may_pass_end(operand):
         return True
-    count, digit = (shape.columns, tile.column) if side else (shape.rows, tile.row)
-    if ends_between(operand, tile.digits[digit], count):
+    count, digit = shape.columns if side else shape.rows, tile.digits[tile.contiguous(1 - side)]
+    if ends_between(operand, digit, count):
         step = count - 1
-    at = tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0))))
+    at = place_of(tile, digits_at(tile, shape, order, group, *((0, step) if side else (step, 0))))
     return edge_guard(operand, at).both
 
 
@@ -182,7 +179,7 @@ def plan_register_tile(
 
     Raises Refused where neither side can move two elements at once, NotHad where there is none as ``pins`` say.
     """
-    tile = turned_tile(operands)
+    tile = tile_over(context, operands, scope)
     shapes = shapes_of(tile)
     if not shapes:
         raise Refused("neither side can move two contiguous, aligned elements at once")
@@ -210,7 +207,7 @@ def plan_register_tile(
     return Planned((turn_block(context, tile, best.shape, best.order, name, scope),), best.cost, choices, written)
 
 
-def _list_pinned(tile: TurnedTile, shapes: Sequence[Shape], pins: TurnPins) -> list[tuple[Shape, TileOrder]]:
+def _list_pinned(tile: OrderedTile, shapes: Sequence[Shape], pins: TurnPins) -> list[tuple[Shape, TileOrder]]:
     """The shapes and orders that are as the pins say, fewest lines of global memory first where an order is free."""
     own = [s for s in shapes if pins.tile in (None, (s.rows, s.columns))]
     if not own:
@@ -226,7 +223,7 @@ def _list_pinned(tile: TurnedTile, shapes: Sequence[Shape], pins: TurnPins) -> l
 
 
 def _try(
-    context: Context, known: Tries, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str
+    context: Context, known: Tries, tile: OrderedTile, shape: Shape, order: TileOrder, name: str, scope: str
 ) -> _Found:
     """A shape and an order with what they cost; under any layout that is dense and keeps as much they are the same."""
     if (shape, order) not in known:
@@ -238,16 +235,16 @@ def _try(
 
 
 @lru_cache(maxsize=16)
-def _known_tries(around: tuple[object, ...], tile: TurnedTile, name: str, scope: str) -> Tries:
+def _known_tries(around: tuple[object, ...], tile: OrderedTile, name: str, scope: str) -> Tries:
     """The tries of one tile in one place, filled as they are made."""
     return {}
 
 
-def _is_floor(tile: TurnedTile, found: _Found) -> bool:
+def _is_floor(tile: OrderedTile, found: _Found) -> bool:
     """No bank conflict, and no sector touched more often than once: more accesses cannot cost less."""
     order, shape = found.order, found.shape
     row_elems = {"ld": order.along_src * shape.columns, "st": order.along_dst * shape.rows}
-    whole_elems = {"ld": tile.digits[tile.column].extent, "st": tile.digits[tile.row].extent}
+    whole_elems = {kind: tile.digits[tile.contiguous(side)].extent for side, kind in enumerate(("ld", "st"))}
     size = tile.operands[0].elem_bytes
     whole = {k for k, n in row_elems.items() if n == whole_elems[k] and n * size >= SECTOR_BYTES}
     return all(
@@ -258,7 +255,7 @@ def _is_floor(tile: TurnedTile, found: _Found) -> bool:
     )
 
 
-def _shape_choice(tile: TurnedTile, found: Sequence[_Found], best: _Found, tried: int, shapes: int) -> Choice:
+def _shape_choice(tile: OrderedTile, found: Sequence[_Found], best: _Found, tried: int, shapes: int) -> Choice:
     size = tile.operands[0].elem_bytes
     each = {f.shape: f for f in sorted(found, key=lambda f: f.cost.key, reverse=True)}
     each[best.shape] = best

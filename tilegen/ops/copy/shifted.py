@@ -13,7 +13,6 @@ from tilegen.index import Formula, Index, Var, add, any_of, conjuncts, equal, ev
 from tilegen.index.bounds import is_below
 from tilegen.ops.copy.register_tiles import WORD_BYTES
 from tilegen.ops.copy.shifted_tile import (
-    Rows,
     Shift,
     find_shift,
     is_last_in_row,
@@ -26,7 +25,7 @@ from tilegen.ops.edges import Inside, drop_known, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.ops.partition import is_flat
+from tilegen.ops.ordered_tile import is_flat
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
@@ -56,18 +55,13 @@ def refuse_shifted(context: Context, operands: tuple[Operand, Operand], scope: s
     """Why nothing is shifted between these operands, or None."""
     if threads_of(scope, context.launch.threads)[1] % _LANES:
         return "its lanes get words of each other, so it is for whole warps"
-    rows = _rows(context, operands, scope)
+    rows = rows_of(context, operands, scope)
     if rows is None:
         return "the two sides run along no common dimension"
     widest = _VECTOR_BYTES[0] // operands[0].elem_bytes
     if widest == 1 or (rows.length % widest == 0 and {residue(rows, side, widest) for side in (0, 1)} == {0}):
         return "rows are whole vectors of both sides: nothing to shift"
     return None
-
-
-def _rows(context: Context, operands: tuple[Operand, Operand], scope: str) -> Rows | None:
-    thread, threads = threads_of(scope, context.launch.threads)
-    return rows_of(operands, thread, threads, (context.fresh("i"), context.fresh("j")))
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ def plan_shifted(
 
     Raises Refused where there are none, NotHad for another width than theirs.
     """
-    rows = _rows(context, operands, scope)
+    rows = rows_of(context, operands, scope)
     assert rows is not None  # else it was refused
     size = operands[0].elem_bytes
     shifts = [find_shift(rows, n // size) for n in _VECTOR_BYTES if n // size > 1]

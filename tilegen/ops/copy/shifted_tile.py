@@ -12,10 +12,20 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple
-from tilegen.ops.digits import fuse, join, split_number
-from tilegen.ops.edges import Inside, guarded_dims, late_dims
-from tilegen.ops.operand import STRETCHED, Operand, absolute, parts_of
-from tilegen.ops.partition import OrderedTile, guard_of, has_known_rows, is_flat, is_run, place_of, ref_of
+from tilegen.index.runs import fuse
+from tilegen.ops.digits import split_number
+from tilegen.ops.edges import Inside, late_dims
+from tilegen.ops.operand import STRETCHED, Context, Operand, absolute, join_operands
+from tilegen.ops.ordered_tile import (
+    OrderedTile,
+    guard_of,
+    has_known_rows,
+    is_flat,
+    is_run,
+    place_of,
+    ref_of,
+    tile_over,
+)
 from tilegen.plan import Ref
 
 _REGISTER_BYTES = 4
@@ -125,18 +135,16 @@ class Shift:
         return add(number, mul(less(self.head - 1, number), self.count * self.elems))
 
 
-def rows_of(operands: tuple[Operand, Operand], thread: Index, threads: int, names: tuple[str, str]) -> Rows | None:
+def rows_of(context: Context, operands: tuple[Operand, Operand], scope: str) -> Rows | None:
     """The tile of a copy as rows; None where the two sides run along no common dimension."""
-    guarded = guarded_dims(operands[0]) | guarded_dims(operands[1])
-    joined = join([parts_of(o) for o in operands], operands[0].lengths)
-    digits = fuse(joined)
-    if not (is_run(digits, guarded) and all(has_known_rows(o) for o in operands)):
-        digits = fuse(joined, guarded)
+    tile, digits = tile_over(context, operands, scope), fuse(join_operands(operands))
+    if not (is_run(digits, tile.guarded) and all(has_known_rows(o) for o in operands)):
+        digits = tile.digits
     run = next((d for d in digits if d.strides == (1, 1) and d.axes == ("m", "m")), None)
     if run is None or (len(run.places) > 1 and not all(is_flat(o, digits) for o in operands)):
         return None
     ordered = (*(d for d in digits if d is not run), run)
-    return Rows(OrderedTile(operands, ordered, guarded, thread, threads, "rows", *names))
+    return Rows(replace(tile, digits=ordered, order="rows"))
 
 
 def find_shift(rows: Rows, elems: int) -> Shift | None:

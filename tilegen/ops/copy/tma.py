@@ -18,7 +18,7 @@ from tilegen.index import Index, Var, add, bound, equal, mul, multiple
 from tilegen.kept import keep
 from tilegen.layouts import SwizzleLayout, swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
-from tilegen.ops.digits import Digit, join
+from tilegen.ops.digits import Digit
 from tilegen.ops.edges import passing_dims
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
@@ -29,8 +29,8 @@ from tilegen.ops.operand import (
     absolute,
     bind,
     is_swizzled,
+    join_operands,
     memory_of,
-    parts_of,
     ref_at,
 )
 from tilegen.plan import (
@@ -161,7 +161,7 @@ def _cut(array: Operand, tile: Operand) -> Boxes:
     _check_array(array)
     memory, mode = array.memory, swizzle_bytes_of(tile.buffer)
     dims = _order_dims(array)
-    digits = join([parts_of(array), parts_of(tile)], array.lengths)
+    digits = join_operands((array, tile))
     inner = {d.places[0][0]: d for d in digits if d.places[0][1] == 1}
     box = dict.fromkeys(dims, 1) | {array.dims[k]: d.extent for k, d in inner.items()}
     _check_dense(array, tile, inner, dims)

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
-from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
+from tilegen.index.runs import fuse
+from tilegen.ops.digits import Digit, coordinates, split_number
 from tilegen.ops.edges import is_aligned
 from tilegen.ops.formals import Formals
-from tilegen.ops.operand import Context, Operand, parts_of, ref_at
+from tilegen.ops.operand import Context, Operand, join_operands, ref_at
 from tilegen.ops.permute_layout.lane_search import Side
 from tilegen.plan import Block, Move, Repeat, Step, Sync, flat_memory
 from tilegen.spec.data import Call
@@ -71,7 +72,7 @@ def tiles_of(src: Operand, dst: Operand) -> tuple[NumberedTile, ...]:
     """The tile of a permute_layout in words of 1, 2, 4, ... elements, as far as both sides keep them together and give
     each of the 32 lanes as many.
     """
-    tile = _in_words(src, dst, fuse(join([parts_of(src), parts_of(dst)], src.lengths)), ())
+    tile = _in_words(src, dst, fuse(join_operands((src, dst))), ())
     tiles, within = [tile], list(tile.within)
     for bit, other in zip(contiguous_bits(tile, src, 0), contiguous_bits(tile, dst, 1), strict=False):
         if bit != other:

@@ -1,0 +1,54 @@
+"""Runs: counts of places at equal distances, on one side or on several at once; contiguous neighbours become one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Self, TypeVar
+
+from tilegen.index.expressions import Index, mul
+
+
+@dataclass(frozen=True)
+class Run:
+    """``extent`` places that lie ``strides[k]`` apart on side k; None where they lie at no one distance there.
+
+    Only runs of one ``guard`` fuse: an axis, a dimension, or whatever else a run may not reach across.
+    """
+
+    extent: Index
+    strides: tuple[Index | None, ...]
+    guard: Hashable = None
+
+    def follow(self, outer: Self) -> Self:
+        """The one run that this and an outer one are, which must be contiguous."""
+        return replace(self, extent=mul(outer.extent, self.extent))
+
+
+Fused = TypeVar("Fused", bound=Run)
+
+
+def fuse(runs: Iterable[Fused], side: int | None = None) -> tuple[Fused, ...]:
+    """Runs, outermost first, with neighbours joined where one step of the outer is all of the inner.
+
+    That has to hold on every side, or on ``side`` alone.
+
+    >>> fuse([Run(4, (8, 64)), Run(8, (1, 8)), Run(8, (0, 1))])
+    (Run(extent=32, strides=(1, 8), guard=None), Run(extent=8, strides=(0, 1), guard=None))
+    >>> [run.extent for run in fuse([Run(4, (8, 64)), Run(8, (1, 8)), Run(8, (0, 1))], side=1)]
+    [256]
+    """
+    fused: list[Fused] = []
+    for run in runs:
+        fused.append(run.follow(fused.pop()) if fused and _is_contiguous(fused[-1], run, side) else run)
+    return tuple(fused)
+
+
+def _is_contiguous(outer: Run, inner: Run, side: int | None) -> bool:
+    if outer.guard != inner.guard:
+        return False
+    sides = range(len(inner.strides)) if side is None else (side,)
+    return all(
+        a is not None and b is not None and a == mul(b, inner.extent)
+        for k in sides for a, b in [(outer.strides[k], inner.strides[k])]
+    )  # fmt: skip
