@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from tilegen.index.expressions import Index, mul
 
+Number = TypeVar("Number", bound=Index | None)  # ints, or Index, or None too where a side may have no stride
+
 
 @dataclass(frozen=True)
-class Run:
+class Run(Generic[Number]):
     """``extent`` places that lie ``strides[k]`` apart on side k; None where they lie at no one distance there.
 
     Only runs of one ``guard`` fuse: an axis, a dimension, or whatever else a run may not reach across.
     """
 
-    extent: Index
-    strides: tuple[Index | None, ...]
+    extent: Number
+    strides: tuple[Number, ...]
     guard: Hashable = None
 
     def follow(self, outer: Self) -> Self:
         """The one run that this and an outer one are, which must be contiguous."""
-        return replace(self, extent=mul(outer.extent, self.extent))
+        return replace(self, extent=mul(outer.extent, self.extent))  # type: ignore[arg-type]
 
 
-Fused = TypeVar("Fused", bound=Run)
+Fused = TypeVar("Fused", bound=Run[Any])
 
 
 def fuse(runs: Iterable[Fused], side: int | None = None) -> tuple[Fused, ...]:
@@ -44,7 +46,7 @@ def fuse(runs: Iterable[Fused], side: int | None = None) -> tuple[Fused, ...]:
     return tuple(fused)
 
 
-def _is_contiguous(outer: Run, inner: Run, side: int | None) -> bool:
+def _is_contiguous(outer: Run[Any], inner: Run[Any], side: int | None) -> bool:
     if outer.guard != inner.guard:
         return False
     sides = range(len(inner.strides)) if side is None else (side,)

@@ -7,15 +7,17 @@ operands until they agree. Digits are runs: ``fuse`` joins neighbours that are c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 
 from tilegen.index import Index, add, div, mod, mul, multiple
-from tilegen.index.runs import Run
+from tilegen.index.runs import Run, fuse
 from tilegen.layouts import Iter
+
+Place = tuple[int, int, int]  # what a number counts: a dimension or a digit, how many of it at a time, and how often
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,15 @@ class DigitPart:
 
 
 @dataclass(frozen=True)
-class Digit(Run):
+class Digit(Run[Index | None]):
     """A digit that all operands share, with their strides and axes.
 
-    ``places``: (dimension, weight, extent) of what it counts, outermost first. Digits of dimensions whose ends are
+    ``places``: the dimensions that it counts, outermost first. Digits of dimensions whose ends are
     asked for do not fuse with those of others.
     """
 
     extent: int
-    places: tuple[tuple[int, int, int], ...] = ()
+    places: tuple[Place, ...] = ()
     axes: tuple[str, ...] = ()
 
     def follow(self, outer: Digit) -> Digit:
@@ -152,11 +154,32 @@ def coordinates(digits: Sequence[Digit], values: Sequence[Index], rank: int) -> 
     >>> coordinates([digit], [77], 2)
     (2, 13)
     """
-    out: list[Index] = [0] * rank
+    at: list[Index] = [0] * rank
     for digit, value in zip(digits, values, strict=True):
-        for (d, weight, _), part in zip(digit.places, split_number(value, [p[2] for p in digit.places]), strict=True):
-            out[d] = add(out[d], mul(part, weight))
-    return tuple(out)
+        at = spread(value, digit.places, at)
+    return tuple(at)
+
+
+def spread(number: Index, places: Sequence[Place], at: Sequence[Index]) -> list[Index]:
+    """``at`` with a number added that counts ``places``, outermost first.
+
+    >>> spread(77, ((0, 1, 4), (1, 2, 32)), (0, 1))
+    [2, 27]
+    """
+    out = list(at)
+    for (d, weight, _), part in zip(places, split_number(number, [p[2] for p in places]), strict=True):
+        out[d] = add(out[d], mul(part, weight))
+    return out
+
+
+def fuse_places(places: Iterable[Place]) -> tuple[Place, ...]:
+    """Neighbours, outermost first, joined where one value of the outer is all values of the inner.
+
+    >>> fuse_places([(1, 4, 2), (1, 1, 4), (0, 1, 8)])
+    ((1, 1, 8), (0, 1, 8))
+    """
+    runs = fuse(Run(extent, (weight,), d) for d, weight, extent in places)
+    return tuple((run.guard, run.strides[0], run.extent) for run in runs)  # type: ignore[misc]
 
 
 def split_number(number: Index, extents: Sequence[int]) -> tuple[Index, ...]:

@@ -55,7 +55,7 @@ def fuse_neighbours(iters: Iters) -> Iters:
     (Iter(extent=64, stride=1, axis='m'),)
     """
     fused = fuse(Run(i.extent, (i.stride,), i.axis) for i in iters)
-    return tuple(Iter(run.extent, run.strides[0], run.guard) for run in fused)  # type: ignore[arg-type]
+    return tuple(Iter(run.extent, run.strides[0], str(run.guard)) for run in fused)
 
 
 def same_row(a: Iters, b: Iters) -> bool:

@@ -301,7 +301,7 @@ def fuse(modes: Iterable[tuple[int, int]]) -> Modes:
     [(4, 1), (4, 5)]
     """
     fused = runs.fuse(runs.Run(extent, (stride,)) for extent, stride in reversed(tuple(modes)))
-    return [(run.extent, run.strides[0]) for run in reversed(fused)]  # type: ignore[misc]
+    return [(run.extent, run.strides[0]) for run in reversed(fused)]
 
 
 def fuse_digits(modes: Iterable[tuple[int, int]]) -> Modes:

@@ -15,7 +15,7 @@ from functools import cache
 
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.index.runs import fuse
-from tilegen.ops.digits import Digit, split_number
+from tilegen.ops.digits import Digit, Place, fuse_places, spread
 from tilegen.ops.edges import allows_width, guarded_dims
 from tilegen.ops.operand import Operand, join_operands, ref_at
 from tilegen.ops.ordered_tile import OrderedTile, place_of
@@ -62,7 +62,7 @@ class TileOrder:
     says which of the two come first.
     """
 
-    parts: tuple[tuple[int, int, int], ...]
+    parts: tuple[Place, ...]
     inner: str
     along_src: int
     along_dst: int
@@ -165,7 +165,7 @@ def orders_of(tile: OrderedTile, shape: Shape) -> tuple[TileOrder, ...]:
     extents[row] //= shape.rows
     extents[column] //= shape.columns
     weights = {row: shape.rows, column: shape.columns}
-    found: dict[tuple[tuple[int, int, int], ...], TileOrder] = {}
+    found: dict[tuple[Place, ...], TileOrder] = {}
     for inner, outer, name in ((column, row, "src"), (row, column, "dst")):
         for near in _powers(extents[inner], _LANES):
             far = _powers(extents[outer], _LANES // near)[-1]
@@ -191,17 +191,12 @@ def _outer_orders(extents: Sequence[int], row: int, column: int) -> list[tuple[i
 
 def _parts(
     extents: Sequence[int], weights: dict[int, int], others: Sequence[int], split: Sequence[tuple[int, int]]
-) -> tuple[tuple[int, int, int], ...]:
+) -> tuple[Place, ...]:
     """The other digits, then what is left of the two split ones, then the neighbours; equal neighbours are joined."""
     parts = [(k, 1, extents[k]) for k in others]
     parts += [(k, weights[k] * lanes, extents[k] // lanes) for k, lanes in split]
     parts += [(k, weights[k], lanes) for k, lanes in split]
-    out: list[tuple[int, int, int]] = []
-    for digit, weight, extent in (p for p in parts if p[2] > 1):
-        if out and out[-1][0] == digit and out[-1][1] == weight * extent:
-            extent *= out.pop()[2]
-        out.append((digit, weight, extent))
-    return tuple(out)
+    return fuse_places(p for p in parts if p[2] > 1)
 
 
 # ---------------------------------------------------------------- where they lie
@@ -209,10 +204,7 @@ def digits_at(
     tile: OrderedTile, shape: Shape, order: TileOrder, group: Index, row: Index, column: Index
 ) -> list[Index]:
     """The digits of element (row, column) of a register tile."""
-    values: list[Index] = [0] * len(tile.digits)
-    numbers = split_number(group, [p[2] for p in order.parts])
-    for (digit, weight, _), number in zip(order.parts, numbers, strict=True):
-        values[digit] = add(values[digit], mul(number, weight))
+    values = spread(group, order.parts, [0] * len(tile.digits))
     for side, place in ((1, row), (0, column)):
         k = tile.contiguous(side)
         values[k] = add(values[k], place)
@@ -247,7 +239,7 @@ def count_lines(tile: OrderedTile, shape: Shape, order: TileOrder) -> int:
 
 
 @cache
-def _count_lookups(parts: tuple[tuple[int, int, int], ...], lanes: int, own: int, line_elems: int, group: int) -> int:
+def _count_lookups(parts: tuple[Place, ...], lanes: int, own: int, line_elems: int, group: int) -> int:
     """Lines that the lanes of a warp touch, group by group; a line holds ``line_elems`` along digit ``own``."""
     touched = []
     for lane in range(lanes):

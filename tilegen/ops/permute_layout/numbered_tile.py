@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
+from tilegen.index import Index, Var, add, evaluate, mul, variables
 from tilegen.index.runs import fuse
-from tilegen.ops.digits import Digit, coordinates, split_number
+from tilegen.ops.digits import Digit, Place, coordinates, fuse_places, spread
 from tilegen.ops.edges import is_aligned
 from tilegen.ops.formals import Formals
 from tilegen.ops.operand import Context, Operand, join_operands, ref_at
@@ -37,7 +37,7 @@ class NumberedTile:
     digits: tuple[Digit, ...]
     within: tuple[int, ...]
     bits: tuple[tuple[int, int], ...]
-    odds: tuple[tuple[int, int, int], ...]
+    odds: tuple[Place, ...]
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ def _in_words(src: Operand, dst: Operand, digits: tuple[Digit, ...], within: tup
     """The tile with its bits numbered from the innermost. ``within``: of a word; () of one element."""
     within = within or (1,) * len(digits)
     bits: list[tuple[int, int]] = []
-    odds: list[tuple[int, int, int]] = []
+    odds: list[Place] = []
     for k in range(len(digits) - 1, -1, -1):
         weight, rest = 1, digits[k].extent // within[k]
         while rest % 2 == 0:
@@ -100,17 +100,8 @@ def _in_words(src: Operand, dst: Operand, digits: tuple[Digit, ...], within: tup
 # ---------------------------------------------------------------- numbers
 def digits_of(tile: NumberedTile, number: Index, bits: Sequence[int], odd: Index = 0) -> list[Index]:
     """Digits of the word whose chosen ``bits`` (positions, low first) spell ``number``, and odd parts ``odd``."""
-    values: list[Index] = [0] * len(tile.digits)
-    k = 0
-    while k < len(bits):
-        length, (digit, weight) = 1, tile.bits[bits[k]]
-        while k + length < len(bits) and tile.bits[bits[k + length]] == (digit, weight << length):
-            length += 1
-        values[digit] = add(values[digit], mul(mod(div(number, 1 << k), 1 << length), weight))
-        k += length
-    for (digit, weight, _), part in zip(tile.odds, split_number(odd, [o[2] for o in tile.odds]), strict=True):
-        values[digit] = add(values[digit], mul(part, weight))
-    return values
+    chosen = fuse_places((*tile.bits[b], 2) for b in reversed(bits))
+    return spread(odd, tile.odds, spread(number, chosen, [0] * len(tile.digits)))
 
 
 def byte_addresses(tile: NumberedTile, operand: Operand, context: Context) -> Ints:
