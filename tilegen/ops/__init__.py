@@ -6,6 +6,7 @@ from typing import Any
 
 from tilegen.ops.op import Op, WholeOp
 from tilegen.ops.table import OpTable
+from tilegen.spec.data import Spec, WholeCall
 
 _TILE_ROWS = {
     "copy": "tilegen.ops.copy",
@@ -21,6 +22,15 @@ _WHOLE_ROWS = {"permute": "tilegen.ops.permute", "gemm": "tilegen.ops.gemm"}
 OPS: OpTable[Op] = OpTable(_TILE_ROWS)
 WHOLE_OPS: OpTable[WholeOp] = OpTable(_WHOLE_ROWS)
 ALL_OPS: OpTable[Op | WholeOp] = OpTable(_TILE_ROWS | _WHOLE_ROWS)
+
+
+def expand_spec(spec: Spec) -> Spec:
+    """The spec with its op on whole arrays expanded into a launch, tiles and copies; other specs as they are.
+
+    Raises SpecError for pins of the op that cannot be.
+    """
+    calls = [s for s in spec.ops if isinstance(s, WholeCall)]
+    return WHOLE_OPS[calls[0].op].expand(spec, calls[0]) if calls else spec
 
 
 def find_op(name: str) -> Any:
