@@ -271,7 +271,7 @@ class Meeting:
 class WholeCall:
     """An op on whole global arrays: the only one of its spec, which then has no grid and no threads of its own.
 
-    ``arrays``: its operands by field name. ``ops.expand_spec`` turns it into the statements that carry it out, tile by tile.
+    ``arrays``: its operands by field name. ``ops`` turns it into the statements that carry it out, tile by tile.
     ``nodes``: what the text has for each field that it gives.
     """
 
