@@ -113,7 +113,7 @@ def plan_computed(
     owner = best.share.owner.buffer
     whose = owner.name if owner.mark else "this partition"
     mine = Choice("elements_per_thread", best.owned.count, (), f"what {whose} gives to one")
-    return Planned((taken.block,), taken.cost, (*taken.choices, mine), taken.pins)
+    return Planned((taken.block,), taken.cost, (*taken.choices, mine), taken.pins, counted=taken.counted)
 
 
 class ElementLoop:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
@@ -34,7 +35,17 @@ from tilegen.spec.outline import Meant, fresh_name
 from tilegen.spec.pads import is_clipped, pad_of
 
 STRETCHED = -1  # in Operand.dims: no dimension of the operand's own
-Heard = tuple[tuple[Access, Counted], ...]
+
+
+@dataclass(frozen=True)
+class CountedSteps:
+    """Every access of some steps with its figures, over one interior CTA with every loop around the op."""
+
+    accesses: tuple[tuple[Access, Counted], ...] = ()
+
+    @cached_property
+    def cost(self) -> Cost:
+        return cost_of(counted for _, counted in self.accesses)
 
 
 class Refused(Exception):
@@ -45,11 +56,10 @@ class Refused(Exception):
 class Context:
     """What an op may know of its surroundings. ``enclose`` wraps steps in the loops and guards around the op.
 
-    ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together. ``heard``
-    keeps what was counted or costed: each time, every access of the steps with its figures. ``announced_bytes``:
-    what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one before it does.
-    ``meant``: what holds where the call stands. ``scratch_bases``: by scope, where shared memory of ops' own begins, in
-    bytes behind all shared buffers. ``inside``: what holds of the place of a CTA in the grid.
+    ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together.
+    ``announced_bytes``: what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one
+    before it does. ``meant``: what holds where the call stands. ``scratch_bases``: by scope, where shared memory of
+    ops' own begins, in bytes behind all shared buffers. ``inside``: what holds of the place of a CTA in the grid.
     """
 
     arch: Arch
@@ -61,7 +71,6 @@ class Context:
     condition: Index = True  # the op's own ``when``
     barriers: Mapping[str, Barrier] = field(default_factory=dict)
     kept_elems: Mapping[str, int] = field(default_factory=dict)
-    heard: list[Heard] = field(default_factory=list)
     announced_bytes: int = 0
     meant: Meant | None = field(default=None, compare=False)
     scratch_bases: Mapping[str, int] = field(default_factory=dict)
@@ -73,16 +82,10 @@ class Context:
         held = (*self.inside, *conjuncts(self.condition))
         return tuple(dict.fromkeys(one for c in held for one in consequences(c)))
 
-    def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
-        """Every access of the steps, counted over one interior CTA with every loop around the op."""
-        accesses = find_accesses(self.enclose(tuple(steps)), self.launch.threads, self.launch.cluster)
-        counted = tuple(count_access(a, self.launch, self.launch.interior) for a in accesses)
-        self.heard.append(tuple(zip(accesses, counted, strict=True)))
-        return counted
-
-    def cost(self, steps: Iterable[Step]) -> Cost:
-        """What the steps cost over one interior CTA, with every loop around the op."""
-        return cost_of(self.count(steps))
+    def count(self, *steps: Step) -> CountedSteps:
+        """The steps as they are where the op stands."""
+        accesses = find_accesses(self.enclose(steps), self.launch.threads, self.launch.cluster)
+        return CountedSteps(tuple((a, count_access(a, self.launch, self.launch.interior)) for a in accesses))
 
     def seen_by(self, call: Call) -> tuple[object, ...]:
         """All that a variant can see of a call's surroundings, to compare them by."""

@@ -6,7 +6,6 @@ All candidates are costed whatever is pinned, so that a pin of what is taken any
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import Annotated, Any, TypeVar
 
@@ -14,7 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from tilegen.arithmetic.constants import WORDS, read_word
 from tilegen.decisions import Cost, Key, compare_costs
-from tilegen.ops.operand import Context, Refused
+from tilegen.ops.operand import Refused
 from tilegen.spec.pinning import spell
 
 Found = TypeVar("Found")
@@ -91,11 +90,6 @@ def write_width(load: int, store: int) -> int | list[int]:
     (8, [4, 8])
     """
     return load if load == store else [load, store]
-
-
-def hear(context: Context, is_had: bool) -> Context:
-    """The context in which a candidate is costed: of one that the pins leave out, no layout is told."""
-    return context if is_had else replace(context, heard=[])
 
 
 def pick(

@@ -7,10 +7,10 @@ from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import split_number
 from tilegen.ops.edges import allows_run, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
-from tilegen.ops.op import Planned
+from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
-from tilegen.ops.pins import NotHad, hear, pick, say_known
+from tilegen.ops.pins import NotHad, pick, say_known
 from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
 from tilegen.spec.data import Call
 
@@ -33,10 +33,13 @@ def plan_transfer(
         raise NotHad("width", f"both sides allow accesses of {say_known(widths)} elements", widths)
     for width in reversed(widths):
         block = _transfer_block(context, call, owned, other, loads, width, name)
-        found.append((hear(context, pinned in (None, (width, width))).cost((block,)), width, block))
-    (cost, width, block), why_pinned = pick(found, lambda f: pinned in (None, (f[1], f[1])), lambda f: f[0])
+        found.append((context.count(block), width, block))
+    (picked, width, block), why_pinned = pick(found, lambda f: pinned in (None, (f[1], f[1])), lambda f: f[0].cost)
+    cost = picked.cost
     size = register.elem_bytes
-    candidates = tuple(Candidate({"elems": w, "bytes": w * size}, c, judge(c, cost, w == width)) for c, w, _ in found)
+    candidates = tuple(
+        Candidate({"elems": w, "bytes": w * size}, c.cost, judge(c.cost, cost, w == width)) for c, w, _ in found
+    )
     rule = "powers of two, contiguous in registers and in memory, aligned for every thread and step, at most 16 bytes"
     why = "the widest that both sides allow" if width == widest else f"the cheapest of {len(widths)}, all costed"
     why = why_pinned or why
@@ -45,7 +48,8 @@ def plan_transfer(
         Choice("registers_per_thread", owned.count, (), _OWNED),
         Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
     )
-    return Planned((block,), cost, choices, (("width", width),))
+    counted = tuple(c for c, w, _ in found if pinned in (None, (w, w)))
+    return Planned((block,), cost, choices, (("width", width),), counted=counted)
 
 
 def widest_access(owned: Ownership, other: Operand) -> int:
@@ -113,7 +117,7 @@ def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: I
     name = _name(fn.name if fn else "copy", call)
     block = formals.block(name, owned.guard(_walk_held(owned, step)), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
-    return Planned((block,), context.cost((block,)), (choice,))
+    return plan_one(context, block, (choice,))
 
 
 def _source_slot(owned: Ownership, source: Ownership) -> Index:
@@ -144,7 +148,7 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
     step = Map(FILL, formals.see(0, dst.memory[slot]), (), 1, value)
     block = formals.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), _OWNED)
-    return Planned((block,), context.cost((block,)), (choice,))
+    return plan_one(context, block, (choice,))
 
 
 def _name(verb: str, call: Call) -> str:

@@ -14,10 +14,10 @@ from tilegen import layouts
 from tilegen.decisions import Candidate, Choice, Cost, judge, partition_key
 from tilegen.index import Index, Var, bound, mul
 from tilegen.ops.edges import allows_run
-from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, bind, ref_at
+from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, bind, ref_at
 from tilegen.ops.ownership import Ownership
 from tilegen.ops.partition_layout import SECTOR_BYTES, SHARINGS, VECTOR_BYTES, lane_axis, partition_layout, vector_elems
-from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
+from tilegen.ops.pins import NotHad, Pin, pick, say_known
 from tilegen.plan import Block, Memory
 from tilegen.spec.data import Buffer, Call, Region
 
@@ -53,12 +53,16 @@ class PreparedShare:
 
 @dataclass(frozen=True)
 class Taken:
-    """The function that was taken, what it costs, why, and the fields that say so."""
+    """The function that was taken, what it costs, why, and the fields that say so.
+
+    ``counted``: each candidate that the pins allow.
+    """
 
     block: Block
     cost: Cost
     choices: tuple[Choice, ...]
     pins: tuple[Pin, ...]
+    counted: tuple[CountedSteps, ...]
 
 
 # ---------------------------------------------------------------- the ways that there are
@@ -140,7 +144,7 @@ def choose_share(
             raise NotHad("partition", f"the threads that own {owner} have its elements")
         only = prepare(shares[0])
         return only, choose_widths(context, only.owned, others, only.build, call.fields.width)
-    found: list[tuple[Cost, PreparedShare]] = []
+    found: list[tuple[CountedSteps, PreparedShare]] = []
     reasons: list[Refused] = []
     for share in shares:
         try:
@@ -149,18 +153,24 @@ def choose_share(
         except Refused as reason:
             reasons.append(reason)
             continue
-        found.append((hear(context, _has_pins(call, others, made)).cost((block,)), made))
+        found.append((context.count(block), made))
     if not found:
         raise reasons[0]
-    if not any(_has_pins(call, others, made) for _, made in found):
+    allowed = tuple(counted for counted, made in found if _has_pins(call, others, made))
+    if not allowed:
         raise _miss(call, others, [made for _, made in found])
-    (least, best), why_pinned = pick(found, lambda f: _has_pins(call, others, f[1]), lambda f: f[0], partition_key)
+    (taken_share, best), why_pinned = pick(
+        found, lambda f: _has_pins(call, others, f[1]), lambda f: f[0].cost, partition_key
+    )
+    least = taken_share.cost
     taken = choose_widths(context, best.owned, others, best.build, call.fields.width)
-    candidates = tuple(Candidate(m.share.text, cost, judge(cost, least, m is best, partition_key)) for cost, m in found)
+    candidates = tuple(
+        Candidate(m.share.text, c.cost, judge(c.cost, least, m is best, partition_key)) for c, m in found
+    )
     why = why_pinned or f"the cheapest of {len(found)}; a sector counts as two instructions"
     choice = Choice("partition", best.share.text, candidates, why)
     pins = ("partition", best.share.text), *taken.pins
-    return best, Taken(taken.block, taken.cost, (choice, *taken.choices), pins)
+    return best, Taken(taken.block, taken.cost, (choice, *taken.choices), pins, (*allowed, *taken.counted))
 
 
 def _has_pins(call: Call, others: Sequence[Operand], made: PreparedShare) -> bool:
@@ -194,15 +204,16 @@ def choose_widths(
     found = []
     for cap in caps:
         block = build(cap)
-        found.append((hear(context, pinned in (None, cap)).cost((block,)), cap, block))
-    (cost, cap, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
+        found.append((context.count(block), cap, block))
+    (picked, cap, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0].cost)
+    cost, counted = picked.cost, tuple(c for c, n, _ in found if pinned in (None, n))
     if not others:
-        return Taken(block, cost, (), ())
-    candidates = tuple(Candidate({"elems": c}, own_cost, judge(own_cost, cost, c == cap)) for own_cost, c, _ in found)
+        return Taken(block, cost, (), (), counted)
+    candidates = tuple(Candidate({"elems": n}, c.cost, judge(c.cost, cost, n == cap)) for c, n, _ in found)
     is_widest = cap == found[0][1]
     why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
     choice = Choice("vector_width", {"elems": cap}, candidates, why_pinned or why)
-    return Taken(block, cost, (choice,), (("width", cap),))
+    return Taken(block, cost, (choice,), (("width", cap),), counted)
 
 
 def _access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tilegen.decisions import Candidate, Choice, Cost, judge
+from tilegen.decisions import Candidate, Choice, judge
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Operand, Refused, ref_at
+from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
-from tilegen.ops.pins import NotHad, hear, pick, say_known
+from tilegen.ops.pins import NotHad, pick, say_known
 from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
@@ -69,14 +69,15 @@ def plan_matrices(
     """
     fit = fit_matrices(context, register, shared)
     name = "_".join(["copy", *(r.buffer.name for r in (*call.read, *call.written))])
-    found: list[tuple[Cost, int, Block]] = []
+    found: list[tuple[CountedSteps, int, Block]] = []
     if pinned not in (None, *fit.counts):
         raise NotHad("matrices", f"matrices that fit in one access: {say_known(fit.counts)}", fit.counts)
     for count in fit.counts:
         block = _block(context, call, fit, shared, loads, count, name)
-        found.append((hear(context, pinned in (None, count)).cost((block,)), count, block))
-    (cost, picked, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
-    candidates = tuple(Candidate(_value(n, fit.trans), c, judge(c, cost, n == picked)) for c, n, _ in found)
+        found.append((context.count(block), count, block))
+    (best, picked, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0].cost)
+    cost = best.cost
+    candidates = tuple(Candidate(_value(n, fit.trans), c.cost, judge(c.cost, cost, n == picked)) for c, n, _ in found)
     fits = "registers in order are the words of whole matrices, and each row is 16 contiguous, aligned bytes"
     why = f"the cheapest of {len(found)} that fit" if len(found) > 1 else "the only number that fits"
     why = why_pinned or why
@@ -86,7 +87,8 @@ def plan_matrices(
             "registers_per_thread", fit.owned.count, (), "the elements that the register layout gives to one thread"
         ),
     )
-    return Planned((block,), cost, choices, (("matrices", picked),))
+    counted = tuple(c for c, n, _ in found if pinned in (None, n))
+    return Planned((block,), cost, choices, (("matrices", picked),), counted=counted)
 
 
 def _value(count: int, trans: bool) -> dict[str, int | bool]:

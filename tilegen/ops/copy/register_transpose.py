@@ -8,11 +8,10 @@ follow one another, as pixels of 3 bytes do, is loaded (stored) as the one run t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tilegen.access import SECTOR_BYTES
-from tilegen.cost.count import Counted, cost_of
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, add, div, every, mod, mul, variables
 from tilegen.ops.copy.register_tiles import (
@@ -29,9 +28,9 @@ from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_col
 from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Heard, Operand, Refused, ref_at
+from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ordered_tile import OrderedTile, is_flat, place_of, tile_over
-from tilegen.ops.pins import NotHad, hear, pick, say_known
+from tilegen.ops.pins import NotHad, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flat_memory, flatten, when
 from tilegen.spec.pinning import spell
@@ -165,11 +164,32 @@ def is_lane_order(lanes: Mapping[str, object]) -> bool:
 class _Found:
     shape: Shape
     order: TileOrder
-    counted: tuple[Counted, ...]
-    cost: Cost
+    counted: CountedSteps
+
+    @property
+    def cost(self) -> Cost:
+        return self.counted.cost
 
 
-Tries = dict[tuple[Shape, TileOrder], tuple[_Found, Heard]]
+@dataclass(frozen=True)
+class _Case:
+    """What the figures of a register tile depend on: the same under any layout that is dense and keeps as much."""
+
+    around: tuple[object, ...]
+    tile: OrderedTile
+    shape: Shape
+    order: TileOrder
+    name: str
+    scope: str
+    context: Context = field(compare=False)
+
+
+@lru_cache(maxsize=1024)
+def _count(case: _Case) -> CountedSteps:
+    """The accesses of a shape and an order, counted once for equal surroundings."""
+    return case.context.count(
+        turn_block(case.context, case.tile, case.shape, case.order, case.name, case.scope, turns=False)
+    )
 
 
 def plan_register_tile(
@@ -184,19 +204,20 @@ def plan_register_tile(
     if not shapes:
         raise Refused("neither side can move two contiguous, aligned elements at once")
     found: list[_Found] = []
-    tried, known = 0, _known_tries(context.around, tile, name, scope)
+    tried, around = 0, context.around
 
-    def cost(shape: Shape, order: TileOrder) -> _Found:
-        return _try(hear(context, pins.has(shape, order)), known, tile, shape, order, name, scope)
+    def count(shape: Shape, order: TileOrder) -> _Found:
+        return _Found(shape, order, _count(_Case(around, tile, shape, order, name, scope, context)))
 
     for shape in shapes:
         if found and _is_floor(tile, min(found, key=lambda f: f.cost.key)):
             break
         tried += 1
-        found += [cost(shape, order) for order in coalesced(tile, shape)]
-    if not any(pins.has(f.shape, f.order) for f in found):  # the search need not have come to it
-        own = [cost(shape, order) for shape, order in _list_pinned(tile, shapes, pins)]
-        found.append(min(own, key=lambda f: f.cost.key))
+        found += [count(shape, order) for order in coalesced(tile, shape)]
+    allowed = [f for f in found if pins.has(f.shape, f.order)]
+    if not allowed:  # the search need not have come to it
+        allowed = [count(shape, order) for shape, order in _list_pinned(tile, shapes, pins)]
+        found.append(min(allowed, key=lambda f: f.cost.key))
     best, why_pinned = pick(found, lambda f: pins.has(f.shape, f.order), lambda f: f.cost)
     ways = len(orders_of(tile, best.shape))
     choices: tuple[Choice, ...]
@@ -204,7 +225,8 @@ def plan_register_tile(
     if why_pinned:
         choices = tuple(replace(c, proof=why_pinned) for c in choices)
     written = ("tile", [best.shape.rows, best.shape.columns]), ("lanes", best.order.value)
-    return Planned((turn_block(context, tile, best.shape, best.order, name, scope),), best.cost, choices, written)
+    block = turn_block(context, tile, best.shape, best.order, name, scope)
+    return Planned((block,), best.cost, choices, written, counted=tuple(f.counted for f in allowed))
 
 
 def _list_pinned(tile: OrderedTile, shapes: Sequence[Shape], pins: TurnPins) -> list[tuple[Shape, TileOrder]]:
@@ -222,24 +244,6 @@ def _list_pinned(tile: OrderedTile, shapes: Sequence[Shape], pins: TurnPins) -> 
     return found
 
 
-def _try(
-    context: Context, known: Tries, tile: OrderedTile, shape: Shape, order: TileOrder, name: str, scope: str
-) -> _Found:
-    """A shape and an order with what they cost; under any layout that is dense and keeps as much they are the same."""
-    if (shape, order) not in known:
-        counted = context.count((turn_block(context, tile, shape, order, name, scope, turns=False),))
-        known[shape, order] = _Found(shape, order, counted, cost_of(counted)), context.heard[-1]
-    else:
-        context.heard.append(known[shape, order][1])
-    return known[shape, order][0]
-
-
-@lru_cache(maxsize=16)
-def _known_tries(around: tuple[object, ...], tile: OrderedTile, name: str, scope: str) -> Tries:
-    """The tries of one tile in one place, filled as they are made."""
-    return {}
-
-
 def _is_floor(tile: OrderedTile, found: _Found) -> bool:
     """No bank conflict, and no sector touched more often than once: more accesses cannot cost less."""
     order, shape = found.order, found.shape
@@ -251,7 +255,7 @@ def _is_floor(tile: OrderedTile, found: _Found) -> bool:
         c.wavefronts <= c.bytes_floor
         if c.space == "shared"
         else c.sectors <= c.instructions * c.width_bytes or c.kind in whole
-        for c in found.counted
+        for _, c in found.counted.accesses
     )
 
 

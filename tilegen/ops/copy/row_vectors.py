@@ -35,7 +35,7 @@ from tilegen.index.runs import fuse
 from tilegen.ops.copy.shifted_tile import Rows
 from tilegen.ops.edges import drop_known, may_pass_end
 from tilegen.ops.formals import Formals
-from tilegen.ops.op import Planned
+from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, join_operands
 from tilegen.ops.ordered_tile import has_known_rows, is_flat, tile_over
 from tilegen.ops.pins import NotHad, say_known, write_width
@@ -188,7 +188,7 @@ def plan_row_vectors(
     if best is not fewest:
         why = f"beside a pin, at {best.sectors} sectors and {best.instructions} instructions"
     choice = Choice("row_vectors", _value_of(best), (), why)
-    return Planned((block,), context.cost((block,)), (choice,), (("width", write_width(*_write_widths(best))),))
+    return plan_one(context, block, (choice,), (("width", write_width(*_write_widths(best))),))
 
 
 def _write_widths(ragged: RaggedRows) -> tuple[int, int]:

@@ -24,9 +24,9 @@ from tilegen.ops.copy.shifted_tile import (
 from tilegen.ops.edges import Inside, drop_known, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Operand, Refused
+from tilegen.ops.operand import Context, CountedSteps, Operand, Refused
 from tilegen.ops.ordered_tile import is_flat
-from tilegen.ops.pins import NotHad, hear, pick, say_known
+from tilegen.ops.pins import NotHad, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     BYTE_PERMUTE,
@@ -68,7 +68,11 @@ def refuse_shifted(context: Context, operands: tuple[Operand, Operand], scope: s
 class _Found:
     shift: Shift
     block: Block
-    cost: Cost
+    counted: CountedSteps
+
+    @property
+    def cost(self) -> Cost:
+        return self.counted.cost
 
 
 def plan_shifted(
@@ -95,12 +99,13 @@ def plan_shifted(
     found = []
     for shift in known:
         block = shifted_block(context, shift, name, scope)
-        found.append(_Found(shift, block, hear(context, has(shift)).cost((block,))))
+        found.append(_Found(shift, block, context.count(block)))
     best, why_pinned = pick(found, lambda f: has(f.shift), lambda f: f.cost)
     candidates = tuple(Candidate(_value_of(f.shift), f.cost, judge(f.cost, best.cost, f is best)) for f in found)
     why = why_pinned or f"the cheapest of {len(found)}; vectors of 16, 8, 4 bytes that lie at constant places in rows"
     choice = Choice("shift", _value_of(best.shift), candidates, why)
-    return Planned((best.block,), best.cost, (choice,), (("width", best.shift.elems),))
+    counted = tuple(f.counted for f in found if has(f.shift))
+    return Planned((best.block,), best.cost, (choice,), (("width", best.shift.elems),), counted=counted)
 
 
 def _value_of(shift: Shift) -> dict[str, int]:

@@ -21,7 +21,7 @@ from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.digits import Digit
 from tilegen.ops.edges import passing_dims
 from tilegen.ops.formals import Formals
-from tilegen.ops.op import Planned
+from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import (
     Context,
     Operand,
@@ -369,4 +369,4 @@ def _planned(context: Context, block: Step, boxes: Boxes) -> Planned:
         "box": list(m.box), "count": boxes.count, "bytes": m.box_bytes, "swizzle": m.swizzle_bytes or "none",
     }  # fmt: skip
     proof = "the innermost part of each dimension; such a box lies in shared memory row by row, as TMA puts it there"
-    return Planned((block,), context.cost((block,)), (Choice("tma_box", picked, (), proof),))
+    return plan_one(context, block, (Choice("tma_box", picked, (), proof),))

@@ -21,7 +21,7 @@ from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms
 from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
 from tilegen.ops.mma.held import Fragments, hold, matrix_of, read_fragments
 from tilegen.ops.mma.rows import wgmma_row
-from tilegen.ops.op import Planned
+from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
 from tilegen.scopes import SCOPES
@@ -144,7 +144,7 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
         Choice("descriptors", lies, (), "compared with what the hardware reads"),
         Choice("products", {"per_run": m * n * k}, (), "a warpgroup's, in one group" if done else "of the open group"),
     )
-    return Planned((block,), context.cost((block,)), choices, (("atom", atom.name),))
+    return plan_one(context, block, choices, (("atom", atom.name),))
 
 
 def _explain_atom(call: Call, atom: MmaAtom) -> str:
