@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
-from tilegen.index.expressions import Index, mul
+from tilegen.index.expressions import Index, Var, mul
 
 Number = TypeVar("Number", bound=Index | None)  # ints, or Index, or None too where a side may have no stride
 
@@ -54,3 +54,12 @@ def _is_contiguous(outer: Run[Any], inner: Run[Any], side: int | None) -> bool:
         a is not None and b is not None and a == mul(b, inner.extent)
         for k in sides for a, b in [(outer.strides[k], inner.strides[k])]
     )  # fmt: skip
+
+
+def counter(name: str, count: int, step: int = 1) -> Index:
+    """The variable that counts so many values, times ``step``; 0 where there is one value alone.
+
+    >>> print(counter("i", 8, 4), counter("i", 1, 4))
+    i * 4 0
+    """
+    return mul(Var(name, count), step) if count > 1 else 0

@@ -12,7 +12,8 @@ from math import prod
 
 from tilegen.arch import Arch
 from tilegen.decisions import Choice
-from tilegen.index import Index, Var, add, mul, substitute
+from tilegen.index import Index, Var, add, substitute
+from tilegen.index.runs import counter
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.edges import load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
@@ -20,8 +21,9 @@ from tilegen.ops.holding import check_held_alike, find_slot
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
-from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, step_number, widest_of
-from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, flat_memory, when
+from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, widest_of
+from tilegen.ops.thread_loop import over
+from tilegen.plan import Block, Memory, Move, Ref, Step, flat_memory, when
 from tilegen.spec.data import Call
 from tilegen.spec.form import operand_field
 from tilegen.spec.formulas import coordinate
@@ -144,7 +146,7 @@ class ElementLoop:
     @property
     def number(self) -> Index:
         """The number of an element among those of its thread, in the order of registers."""
-        return step_number(self.owned, 1)
+        return self.owned.number()
 
     def _load(self, operand: Operand, side: int, cap: int) -> _Loaded:
         digits = digits_of(self.owned, side)
@@ -161,7 +163,7 @@ class ElementLoop:
         """All accesses of operand ``k``, which lies in memory, in order."""
         loaded, held = self.loaded[k], self.held[k]
         steps = loaded.count // loaded.width
-        number = mul(Var(self.owned.step, steps), loaded.width) if steps > 1 else 0
+        number = counter(self.owned.step, steps, loaded.width)
         side = self.distinct.index(loaded.operand)
         is_cut = may_cut(loaded.operand, loaded.width, self.owned.innermost)
         one = see_access(
@@ -170,7 +172,7 @@ class ElementLoop:
             Var(self.e, loaded.width) if is_cut else None, loaded.operand.pad,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
-        return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
+        return over(counter(self.owned.step, steps), moves)
 
     def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:
         """Everything of these operands that lies in memory, loaded."""
@@ -201,9 +203,8 @@ class ElementLoop:
 
     def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
         """``body`` for every element that the thread has of the region."""
-        count, (at, _) = self.owned.count, self.owned.element(self.number)
-        body = when(self.owned.holds(at), *body)
-        return (Repeat(Var(self.owned.step, count), count, body, True),) if count > 1 else body
+        at, _ = self.owned.element(self.number)
+        return over(self.number, when(self.owned.holds(at), *body))
 
     def wholes(self, computed: Computed) -> tuple[Index, ...]:
         """The integers of the place, with index(d) written out."""

@@ -78,13 +78,12 @@ def list_held(context: Context, owned: Ownership, scope: str, lost: int = -1) ->
     threads = context.launch.threads
     tx = np.arange(SCOPES[scope].size(threads))[:, None]
     known: dict[str, Any] = {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(threads).items()}
-    number = Var(owned.step, owned.count) if owned.count > 1 else 0
     known[owned.step] = np.arange(owned.count)[None, :]
     for n in owned.numbers:
         known[n.var.name] = np.maximum(evaluate(n.value, known), 0)
     is_held = np.asarray(evaluate(owned.enter, known), bool) & np.asarray(evaluate(owned.held, known), bool)
     shape = (len(tx), owned.count)
-    at, _ = owned.element(number)
+    at, _ = owned.element(owned.number())
     is_held = is_held & np.asarray(
         evaluate(owned.holds([0 if d == lost else x for d, x in enumerate(at)]), known), bool
     )

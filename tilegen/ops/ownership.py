@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.index import Index, Var, add, div, equal, every, less, mod, mul, sub
-from tilegen.index.runs import fuse
+from tilegen.index.runs import counter, fuse
 from tilegen.layouts import tile_of
 from tilegen.ops.digits import Digit, coordinates, single_digit, split_number
 from tilegen.ops.edges import Inside, guard_at, guarded_by
@@ -80,6 +80,10 @@ class Ownership:
         places = self.innermost.places
         limits = [n for d, n in self.limits if d in {place[0] for place in places}]
         return not limits or (places[-1][2] % elems == 0 and all(n % elems == 0 for n in limits))
+
+    def number(self, width: int = 1) -> Index:
+        """The number of the first of ``width`` elements that the loop over registers is at."""
+        return counter(self.step, self.count // width, width)
 
     def element(self, number: Index) -> tuple[tuple[Index, ...], Index]:
         """(coordinates in the region, register) of the thread's element ``number`` in register order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, mul, multiple
+from tilegen.index.runs import counter
 from tilegen.ops.digits import split_number
 from tilegen.ops.edges import allows_run, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
@@ -11,7 +12,8 @@ from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
 from tilegen.ops.pins import NotHad, pick, say_known
-from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
+from tilegen.ops.thread_loop import over
+from tilegen.plan import FILL, Block, Instruction, Map, Move, Step, when
 from tilegen.spec.data import Call
 
 _OWNED = "the elements that the register layout gives to one thread"
@@ -67,19 +69,14 @@ def _allows(owned: Ownership, other: Operand, width: int) -> bool:
         return False
     if not owned.keeps_together(width):
         return False
-    at, slot = owned.element(_number(owned, width))
+    at, slot = owned.element(owned.number(width))
     return multiple(slot) % width == 0 and allows_run(other, ref_at(other, at), width, digit, 1)
-
-
-def _number(owned: Ownership, width: int) -> Index:
-    steps = owned.count // width
-    return mul(Var(owned.step, steps), width) if steps > 1 else 0
 
 
 def _transfer_block(
     context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
 ) -> Block:
-    number = _number(owned, width)
+    number = owned.number(width)
     e = Var(context.fresh("e"), width) if may_cut(other, width, owned.innermost) else None
     own_names = owned.names | {context.fresh("e")}
     is_guarded = may_pass_end(other) or bool(owned.limits)
@@ -91,18 +88,14 @@ def _transfer_block(
     )  # fmt: skip
     move = load_access if loads else store_access
     moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))
-    body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
+    body = owned.guard(over(counter(owned.step, owned.count // width), moves), stores=not loads)
     return formals.block(name, body, context.op)
 
 
 def _walk_held(owned: Ownership, step: Step) -> tuple[Step, ...]:
     """``step`` for each element that a thread has of the region."""
-    at, _ = owned.element(_number(owned, 1))
-    return _walk(owned, owned.count, when(owned.holds(at), step))
-
-
-def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    return (Repeat(Var(owned.step, steps), steps, body, True),) if steps > 1 else body
+    at, _ = owned.element(owned.number())
+    return over(owned.number(), when(owned.holds(at), step))
 
 
 def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: Instruction | None = None) -> Planned:
@@ -110,7 +103,7 @@ def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: I
     owned = own(context, dst, [src])
     source = own(context, src, [dst])
     _check_alike(owned, source, dst, src)
-    _, slot = owned.element(_number(owned, 1))
+    _, slot = owned.element(owned.number())
     formals = Formals((dst, src), (True, True), call.scope, owned.names)
     to, from_ = formals.see(0, dst.memory[slot]), formals.see(1, src.memory[_source_slot(owned, source)])
     step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
@@ -124,7 +117,7 @@ def _source_slot(owned: Ownership, source: Ownership) -> Index:
     """The source's register of the element that ``owned`` walks: its own strides over the same digits."""
     slot = source.base
     extents = [owned.digits[k].extent for k in owned.walked]
-    for k, value in zip(owned.walked, split_number(_number(owned, 1), extents), strict=True):
+    for k, value in zip(owned.walked, split_number(owned.number(), extents), strict=True):
         slot = add(slot, mul(value, owned.digits[k].strides[1] or 0))
     return slot
 
@@ -143,10 +136,10 @@ def _check_alike(a: Ownership, b: Ownership, dst: Operand, src: Operand) -> None
 def plan_register_fill(context: Context, call: Call, dst: Operand, value: float | int | bool) -> Planned:
     """Every register of the region set to a value by the threads that own it (and hold copies of it)."""
     owned = own(context, dst, [])
-    _, slot = owned.element(_number(owned, 1))
+    _, slot = owned.element(owned.number())
     formals = Formals((dst,), (True,), call.scope, owned.names)
     step = Map(FILL, formals.see(0, dst.memory[slot]), (), 1, value)
-    block = formals.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
+    block = formals.block(_name("fill", call), owned.guard(over(owned.number(), (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), _OWNED)
     return plan_one(context, block, (choice,))
 

@@ -12,7 +12,7 @@ from itertools import product
 
 from tilegen import layouts
 from tilegen.decisions import Candidate, Choice, Cost, judge, partition_key
-from tilegen.index import Index, Var, bound, mul
+from tilegen.index import bound
 from tilegen.ops.edges import allows_run
 from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, bind, ref_at
 from tilegen.ops.ownership import Ownership
@@ -231,7 +231,7 @@ def widest_of(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
         return 1
     digit, width = owned.digits[owned.walked[-1]], 1
     while width * 2 <= cap and digit.extent % (width * 2) == 0 and owned.keeps_together(width * 2):
-        at, _ = owned.element(step_number(owned, width * 2))
+        at, _ = owned.element(owned.number(width * 2))
         ref = ref_at(operand, at)
         if not allows_run(operand, ref, width * 2, digit, side):
             break
@@ -243,8 +243,3 @@ def digits_of(owned: Ownership, side: int) -> tuple[int, ...]:
     """The walked digits that move operand number ``side``."""
     strides = [owned.digits[k].strides[side] for k in owned.walked]
     return tuple(n for n, stride in enumerate(strides) if not (isinstance(stride, int) and stride == 0))
-
-
-def step_number(owned: Ownership, width: int) -> Index:
-    steps = owned.count // width
-    return mul(Var(owned.step, steps), width) if steps > 1 else 0

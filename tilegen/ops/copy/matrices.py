@@ -13,11 +13,13 @@ from itertools import pairwise
 from tilegen.decisions import Candidate, Choice, judge
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
+from tilegen.index.runs import counter
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import NotHad, pick, say_known
+from tilegen.ops.thread_loop import over
 from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
@@ -26,7 +28,6 @@ from tilegen.plan import (
     STMATRIX_TRANS,
     Block,
     Move,
-    Repeat,
     Step,
 )
 from tilegen.spec.data import Buffer, Call
@@ -170,7 +171,7 @@ def _row(owned: Ownership, trans: bool, count: int, first: Index) -> tuple[tuple
     Lane 8 k + r gives row r of matrix k: the element that lane 4 r holds first, or with ``trans`` lane r / 2 as its
     element r % 2.
     """
-    r, k = Var("<row>", _ROWS), Var("<matrix>", count) if count > 1 else 0  # names that no spec may give
+    r, k = Var("<row>", _ROWS), counter("<matrix>", count)  # names that no spec may give
     element = add(first, mul(k, 2))
     at, _ = owned.element(add(element, mod(r, 2)) if trans else element)
     holder: dict[str, Index] = {"laneid": div(r, 2) if trans else mul(r, 4)}
@@ -182,11 +183,10 @@ def _row(owned: Ownership, trans: bool, count: int, first: Index) -> tuple[tuple
 def _block(context: Context, call: Call, fit: Fit, shared: Operand, loads: bool, count: int, name: str) -> Block:
     owned = fit.owned
     elems, steps = 2 * count, owned.count // (2 * count)
-    step: Index = Var(owned.step, steps) if steps > 1 else 0
+    step = counter(owned.step, steps)
     at, slot = _row(owned, fit.trans, count, mul(step, elems))
     formals = Formals((owned.operand, shared), (True, True), call.scope, owned.names)
     register, row = formals.see(0, owned.operand.memory[slot]), formals.see(1, ref_at(shared, at))
     via = _INSTRUCTIONS[loads, fit.trans]
     move: Step = Move(register, row, elems, via=via) if loads else Move(row, register, elems, via=via)
-    body = (Repeat(step, steps, (move,), True),) if isinstance(step, Var) else (move,)
-    return formals.block(name, owned.guard(body, stores=not loads), context.op)
+    return formals.block(name, owned.guard(over(step, (move,)), stores=not loads), context.op)

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from tilegen.index import Index, Var, add, mul, multiple
-from tilegen.index.runs import fuse
+from tilegen.index import Index, add, multiple
+from tilegen.index.runs import counter, fuse
 from tilegen.ops.digits import Digit, Place, fuse_places, spread
 from tilegen.ops.edges import allows_width, guarded_dims
 from tilegen.ops.operand import Operand, join_operands, ref_at
@@ -132,8 +132,7 @@ def word_elems(elem_bytes: int) -> int:
 
 def _digit_in_steps(tile: OrderedTile, k: int, step: int) -> Index:
     """Any value of a digit that is a multiple of ``step``."""
-    count = tile.digits[k].extent // step
-    return mul(Var(f"digit{k}", count), step) if count > 1 else 0
+    return counter(f"digit{k}", tile.digits[k].extent // step, step)
 
 
 def ends_between(operand: Operand, digit: Digit, count: int) -> bool:

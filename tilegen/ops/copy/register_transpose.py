@@ -14,6 +14,7 @@ from functools import lru_cache
 from tilegen.access import SECTOR_BYTES
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, add, div, every, mod, mul, variables
+from tilegen.index.runs import counter
 from tilegen.ops.copy.register_tiles import (
     Shape,
     TileOrder,
@@ -24,14 +25,14 @@ from tilegen.ops.copy.register_tiles import (
     shapes_of,
     word_elems,
 )
-from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_columns, turn_run, turns_by_columns
+from tilegen.ops.copy.register_turns import block_elems, turn_columns, turn_run, turns_by_columns
 from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ordered_tile import OrderedTile, is_flat, place_of, tile_over
 from tilegen.ops.pins import NotHad, pick, say_known
-from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
+from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, over, stage_loop
 from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flat_memory, flatten, when
 from tilegen.spec.pinning import spell
 
@@ -82,7 +83,7 @@ def _moves(
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     (regs, pairs, pack), pad = registers, tile.operands[0].pad
     group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
-    r = step_of(names["r"], shape.loads)
+    r = counter(names["r"], shape.loads)
     row, start = div(mul(r, shape.load), shape.columns), mod(mul(r, shape.load), shape.columns)
     source = place_of(tile, digits_at(tile, shape, order, group, row, start))
     load = Move(
@@ -98,7 +99,7 @@ def _moves(
 
     if turns_by_columns(shape, regs.elem_bytes):
         side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
-        k, c = step_of(names["k"], side), step_of(names["c"], shape.columns // side)
+        k, c = counter(names["k"], side), counter(names["c"], shape.columns // side)
         step = add(mul(c, side), k)
         is_turned = shape.rows > 1 and shape.columns > 1
         store, held = put(step, 0, pack[mul(k, shape.rows)] if is_turned else regs[add(first, c)])
@@ -107,7 +108,7 @@ def _moves(
         if is_turned and turns:
             turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, at, names["r"])
     else:
-        k, c = step_of(names["c"], shape.stores), 0
+        k, c = counter(names["c"], shape.stores), 0
         step = div(mul(k, shape.store), shape.rows)
         store, held = put(step, mod(mul(k, shape.store), shape.rows), pack[mul(k, shape.store)])
         turn = turn_run(regs, pack, shape, first, names["k"]) if turns else ()

@@ -31,7 +31,7 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.runs import fuse
+from tilegen.index.runs import counter, fuse
 from tilegen.ops.copy.shifted_tile import Rows
 from tilegen.ops.edges import drop_known, may_pass_end
 from tilegen.ops.formals import Formals
@@ -140,7 +140,7 @@ def refuse_row_vectors(
 
 
 def _any_row(context: Context, rows: Rows) -> Index:
-    return Var(context.fresh("row"), rows.count) if rows.count > 1 else 0
+    return counter(context.fresh("row"), rows.count)
 
 
 def _rows_of(context: Context, operands: tuple[Operand, Operand], side: int, scope: str) -> Rows | None:

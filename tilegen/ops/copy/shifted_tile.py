@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple
-from tilegen.index.runs import fuse
+from tilegen.index import Index, add, div, least, less, mod, mul, multiple
+from tilegen.index.runs import counter, fuse
 from tilegen.ops.digits import split_number
 from tilegen.ops.edges import Inside, late_dims
 from tilegen.ops.operand import STRETCHED, Context, Operand, absolute, join_operands
@@ -171,16 +171,12 @@ def residue(rows: Rows, side: int, elems: int) -> int | None:
     most = min(16, operand.memory.align_bytes) if operand.memory.space == "global" else 16
     if elems * operand.elem_bytes > most or operand.chunk_elems % elems:
         return None
-    row, number = _any("row", rows.count), _any("number", max(1, rows.length // elems))
+    row, number = counter("row", rows.count), counter("number", max(1, rows.length // elems))
     for behind in range(elems):
         at = rows.ref(side, row, mul(number, elems), -behind % elems)
         if multiple(at.offset) % elems == 0:
             return behind
     return None
-
-
-def _any(name: str, count: int) -> Index:
-    return Var(name, count) if count > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -208,7 +204,7 @@ class _Reach:
         """
         first = shift.own if shift.takes_next else shift.other
         is_asked = self._row_is_in(self.rows.tile.operands[0].early)
-        return first >= 0 or (self.is_free and (is_asked or self.rows.is_there(_any("row", self.rows.count), first)))
+        return first >= 0 or (self.is_free and (is_asked or self.rows.is_there(counter("row", self.rows.count), first)))
 
     def ends(self, shift: Shift) -> bool:
         """Do the words of every row's last vector end in the row, or else in the array?
@@ -220,7 +216,7 @@ class _Reach:
         if end < self.rows.length:
             return True
         is_asked = self._row_is_in(late_dims(self.rows.tile.operands[0]))
-        return self.is_free and (is_asked or self.rows.is_there(_any("row", self.rows.count), end))
+        return self.is_free and (is_asked or self.rows.is_there(counter("row", self.rows.count), end))
 
 
 def split_vector(shift: Shift, group: Index) -> tuple[Index, Index]:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, evaluate, mul, variables
-from tilegen.index.runs import fuse
+from tilegen.index.runs import counter, fuse
 from tilegen.ops.digits import Digit, Place, coordinates, fuse_places, spread
 from tilegen.ops.edges import is_aligned
 from tilegen.ops.formals import Formals
 from tilegen.ops.operand import Context, Operand, join_operands, ref_at
 from tilegen.ops.permute_layout.lane_search import Side
-from tilegen.plan import Block, Move, Repeat, Step, Sync, flat_memory
+from tilegen.ops.thread_loop import over
+from tilegen.plan import Block, Move, Step, Sync, flat_memory
 from tilegen.spec.data import Call
 
 LANES = 32
@@ -138,21 +139,17 @@ def contiguous_bits(tile: NumberedTile, operand: Operand, side: int) -> list[int
     reach.
     """
     out: list[int] = []
-    values = [_digit(k, extent) for k, extent in enumerate(tile.extents)]
+    values = [counter(f"digit{k}", extent) for k, extent in enumerate(tile.extents)]
     while True:
         reach = tile.word << len(out)
         bit = next((b for b, (k, weight) in enumerate(tile.bits) if _moves_by(tile, side, k, weight) == reach), None)
         if bit is None:
             return out
         k, weight = tile.bits[bit]
-        values[k] = mul(_digit(k, tile.extents[k] // (weight * 2)), weight * 2)
+        values[k] = counter(f"digit{k}", tile.extents[k] // (weight * 2), weight * 2)
         if not is_aligned(operand, ref_at(operand, tile.at(values)), reach * 2):
             return out
         out.append(bit)
-
-
-def _digit(k: int, extent: int) -> Index:
-    return Var(f"digit{k}", extent) if extent > 1 else 0
 
 
 def _moves_by(tile: NumberedTile, side: int, digit: int, weight: int) -> Index | None:
@@ -183,8 +180,7 @@ def permute_block(call: Call, context: Context, tile: NumberedTile, bundle: Bund
     dtype = tile.src.buffer.dtype
     regs = flat_memory(context.fresh("regs"), dtype, bundle.steps * rows * columns * word, "register")
     pack = flat_memory(context.fresh("pack"), dtype, rows * word, "register")
-    r: Index = Var(step, bundle.steps) if bundle.steps > 1 else 0
-    d: Index = Var(row, rows) if rows > 1 else 0
+    r, d = counter(step, bundle.steps), counter(row, rows)
     first = mul(r, rows * columns * word)
     slot = add(first, mul(d, columns * word))
     load = Move(regs[slot], formals.see(0, ref_at(tile.src, bundle.at(r, d, 0))), columns * word)
@@ -194,16 +190,12 @@ def permute_block(call: Call, context: Context, tile: NumberedTile, bundle: Bund
     for column, target in enumerate(targets):
         to = formals.see(1, target)
         if rows > 1 and columns > 1:
-            stores += _over(d, (Move(pack[mul(d, word)], regs[add(slot, column * word)], word),))
+            stores += over(d, (Move(pack[mul(d, word)], regs[add(slot, column * word)], word),))
             stores.append(Move(to, pack[0], rows * word))
         else:
             stores.append(Move(to, regs[add(first, column * word)], rows * word))
-    body = (*_over(r, _over(d, (load,))), Sync("warp"), *_over(r, tuple(stores)), Sync("warp"))
+    body = (*over(r, over(d, (load,))), Sync("warp"), *over(r, tuple(stores)), Sync("warp"))
     registers = (regs, pack) if rows > 1 and columns > 1 else (regs,)
     name = f"permute_{tile.src.buffer.name}_{tile.dst.buffer.name}"
     note = "One warp: read through the source layout, meet, write through the destination layout."
     return formals.block(name, body, context.op, registers, note)
-
-
-def _over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    return (Repeat(var, var.bound, body, True),) if isinstance(var, Var) else body
