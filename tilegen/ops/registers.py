@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.decisions import Candidate, Choice, judge
+from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.index.runs import counter
 from tilegen.ops.digits import split_number
@@ -11,7 +11,7 @@ from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
-from tilegen.ops.pins import NotHad, pick, say_known
+from tilegen.ops.pins import NotHad, choose, say_known
 from tilegen.ops.thread_loop import over
 from tilegen.plan import FILL, Block, Instruction, Map, Move, Step, when
 from tilegen.spec.data import Call
@@ -29,29 +29,23 @@ def plan_transfer(
     owned = own(context, register, [other])
     widest = widest_access(owned, other)
     widths = [1 << k for k in range(widest.bit_length())]
-    name = _name("copy", call)
-    found = []
     if pinned and pinned not in [(w, w) for w in widths]:
         raise NotHad("width", f"both sides allow accesses of {say_known(widths)} elements", widths)
-    for width in reversed(widths):
-        block = _transfer_block(context, call, owned, other, loads, width, name)
-        found.append((context.count(block), width, block))
-    (picked, width, block), why_pinned = pick(found, lambda f: pinned in (None, (f[1], f[1])), lambda f: f[0].cost)
-    cost = picked.cost
-    size = register.elem_bytes
-    candidates = tuple(
-        Candidate({"elems": w, "bytes": w * size}, c.cost, judge(c.cost, cost, w == width)) for c, w, _ in found
-    )
+    size, name = register.elem_bytes, _name("copy", call)
+    chosen = choose(
+        context, reversed(widths), lambda w: _transfer_block(context, call, owned, other, loads, w, name),
+        lambda w: pinned in (None, (w, w)), lambda w: {"elems": w, "bytes": w * size},
+    )  # fmt: skip
+    width = chosen.value
     rule = "powers of two, contiguous in registers and in memory, aligned for every thread and step, at most 16 bytes"
     why = "the widest that both sides allow" if width == widest else f"the cheapest of {len(widths)}, all costed"
-    why = why_pinned or why
+    why = chosen.why_pinned or why
     choices = (
-        Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, f"{why}; {rule}"),
+        Choice("vector_width", {"elems": width, "bytes": width * size}, chosen.candidates, f"{why}; {rule}"),
         Choice("registers_per_thread", owned.count, (), _OWNED),
         Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
     )
-    counted = tuple(c for c, w, _ in found if pinned in (None, (w, w)))
-    return Planned((block,), cost, choices, (("width", width),), counted=counted)
+    return Planned((chosen.block,), chosen.cost, choices, (("width", width),), counted=chosen.counted)
 
 
 def widest_access(owned: Ownership, other: Operand) -> int:

@@ -17,7 +17,7 @@ from tilegen.ops.edges import allows_run
 from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, bind, ref_at
 from tilegen.ops.ownership import Ownership
 from tilegen.ops.partition_layout import SECTOR_BYTES, SHARINGS, VECTOR_BYTES, lane_axis, partition_layout, vector_elems
-from tilegen.ops.pins import NotHad, Pin, pick, say_known
+from tilegen.ops.pins import NotHad, Pin, choose, pick, say_known
 from tilegen.plan import Block, Memory
 from tilegen.spec.data import Buffer, Call, Region
 
@@ -201,19 +201,13 @@ def choose_widths(
         if not others:
             raise NotHad("width", "nothing of it is in memory")
         raise NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
-    found = []
-    for cap in caps:
-        block = build(cap)
-        found.append((context.count(block), cap, block))
-    (picked, cap, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0].cost)
-    cost, counted = picked.cost, tuple(c for c, n, _ in found if pinned in (None, n))
+    chosen = choose(context, caps, build, lambda n: pinned in (None, n), lambda n: {"elems": n})
     if not others:
-        return Taken(block, cost, (), (), counted)
-    candidates = tuple(Candidate({"elems": n}, c.cost, judge(c.cost, cost, n == cap)) for c, n, _ in found)
-    is_widest = cap == found[0][1]
-    why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
-    choice = Choice("vector_width", {"elems": cap}, candidates, why_pinned or why)
-    return Taken(block, cost, (choice,), (("width", cap),), counted)
+        return Taken(chosen.block, chosen.cost, (), (), chosen.counted)
+    cap = chosen.value
+    why = "the widest that any operand in memory allows" if cap == caps[0] else f"the cheapest of {len(caps)}"
+    choice = Choice("vector_width", {"elems": cap}, chosen.candidates, chosen.why_pinned or why)
+    return Taken(chosen.block, chosen.cost, (choice,), (("width", cap),), chosen.counted)
 
 
 def _access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:

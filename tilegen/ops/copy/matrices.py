@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tilegen.decisions import Candidate, Choice, judge
+from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
 from tilegen.index.runs import counter
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
+from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
-from tilegen.ops.pins import NotHad, pick, say_known
+from tilegen.ops.pins import NotHad, choose, say_known
 from tilegen.ops.thread_loop import over
 from tilegen.plan import (
     LDMATRIX,
@@ -70,26 +70,22 @@ def plan_matrices(
     """
     fit = fit_matrices(context, register, shared)
     name = "_".join(["copy", *(r.buffer.name for r in (*call.read, *call.written))])
-    found: list[tuple[CountedSteps, int, Block]] = []
     if pinned not in (None, *fit.counts):
         raise NotHad("matrices", f"matrices that fit in one access: {say_known(fit.counts)}", fit.counts)
-    for count in fit.counts:
-        block = _block(context, call, fit, shared, loads, count, name)
-        found.append((context.count(block), count, block))
-    (best, picked, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0].cost)
-    cost = best.cost
-    candidates = tuple(Candidate(_value(n, fit.trans), c.cost, judge(c.cost, cost, n == picked)) for c, n, _ in found)
+    chosen = choose(
+        context, fit.counts, lambda n: _block(context, call, fit, shared, loads, n, name),
+        lambda n: pinned in (None, n), lambda n: _value(n, fit.trans),
+    )  # fmt: skip
     fits = "registers in order are the words of whole matrices, and each row is 16 contiguous, aligned bytes"
-    why = f"the cheapest of {len(found)} that fit" if len(found) > 1 else "the only number that fits"
-    why = why_pinned or why
+    why = f"the cheapest of {len(fit.counts)} that fit" if len(fit.counts) > 1 else "the only number that fits"
+    why = chosen.why_pinned or why
     choices = (
-        Choice("matrices", _value(picked, fit.trans), candidates, f"{why}; {fits}"),
+        Choice("matrices", _value(chosen.value, fit.trans), chosen.candidates, f"{why}; {fits}"),
         Choice(
             "registers_per_thread", fit.owned.count, (), "the elements that the register layout gives to one thread"
         ),
     )
-    counted = tuple(c for c, n, _ in found if pinned in (None, n))
-    return Planned((block,), cost, choices, (("matrices", picked),), counted=counted)
+    return Planned((chosen.block,), chosen.cost, choices, (("matrices", chosen.value),), counted=chosen.counted)
 
 
 def _value(count: int, trans: bool) -> dict[str, int | bool]:

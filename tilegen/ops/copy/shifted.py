@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilegen.decisions import Candidate, Choice, Cost, judge
+from tilegen.decisions import Choice
 from tilegen.index import Formula, Index, Var, add, any_of, conjuncts, equal, every, mod, mul, not_
 from tilegen.index.bounds import is_below
 from tilegen.ops.copy.register_tiles import WORD_BYTES
@@ -24,9 +24,9 @@ from tilegen.ops.copy.shifted_tile import (
 from tilegen.ops.edges import Inside, drop_known, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, CountedSteps, Operand, Refused
+from tilegen.ops.operand import Context, Operand, Refused
 from tilegen.ops.ordered_tile import is_flat
-from tilegen.ops.pins import NotHad, pick, say_known
+from tilegen.ops.pins import NotHad, choose, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     BYTE_PERMUTE,
@@ -64,17 +64,6 @@ def refuse_shifted(context: Context, operands: tuple[Operand, Operand], scope: s
     return None
 
 
-@dataclass(frozen=True)
-class _Found:
-    shift: Shift
-    block: Block
-    counted: CountedSteps
-
-    @property
-    def cost(self) -> Cost:
-        return self.counted.cost
-
-
 def plan_shifted(
     context: Context, operands: tuple[Operand, Operand], scope: str, name: str, pinned: tuple[int, int] | None
 ) -> Planned:
@@ -93,19 +82,14 @@ def plan_shifted(
         widths = [s.elems for s in known]
         raise NotHad("width", f"vectors here are of {say_known(widths)} elements", widths)
 
-    def has(shift: Shift) -> bool:
-        return pinned in (None, (shift.elems, shift.elems))
-
-    found = []
-    for shift in known:
-        block = shifted_block(context, shift, name, scope)
-        found.append(_Found(shift, block, context.count(block)))
-    best, why_pinned = pick(found, lambda f: has(f.shift), lambda f: f.cost)
-    candidates = tuple(Candidate(_value_of(f.shift), f.cost, judge(f.cost, best.cost, f is best)) for f in found)
-    why = why_pinned or f"the cheapest of {len(found)}; vectors of 16, 8, 4 bytes that lie at constant places in rows"
-    choice = Choice("shift", _value_of(best.shift), candidates, why)
-    counted = tuple(f.counted for f in found if has(f.shift))
-    return Planned((best.block,), best.cost, (choice,), (("width", best.shift.elems),), counted=counted)
+    chosen = choose(
+        context, known, lambda shift: shifted_block(context, shift, name, scope),
+        lambda shift: pinned in (None, (shift.elems, shift.elems)), _value_of,
+    )  # fmt: skip
+    why = f"the cheapest of {len(known)}; vectors of 16, 8, 4 bytes that lie at constant places in rows"
+    choice = Choice("shift", _value_of(chosen.value), chosen.candidates, chosen.why_pinned or why)
+    pins = (("width", chosen.value.elems),)
+    return Planned((chosen.block,), chosen.cost, (choice,), pins, counted=chosen.counted)
 
 
 def _value_of(shift: Shift) -> dict[str, int]:
