@@ -14,7 +14,7 @@ from tilegen.arch import Arch
 from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, substitute
 from tilegen.index.runs import counter
-from tilegen.ops.digits import join_number, split_number
+from tilegen.ops.digits import keep_digits, spread_digits
 from tilegen.ops.edges import load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
 from tilegen.ops.holding import check_held_alike, find_slot
@@ -180,26 +180,19 @@ class ElementLoop:
 
     def _at(self, loaded: _Loaded, number: Index) -> tuple[Index, ...]:
         """The region's coordinates of element ``number`` of those that the thread has of an operand."""
-        values = dict(zip(loaded.digits, split_number(number, loaded.extents), strict=True))
-        extents = self.owned.extents
-        return self.owned.element(join_number([values.get(d, 0) for d in range(len(extents))], extents))[0]
+        return self.owned.element(spread_digits(number, self.owned.extents, loaded.digits))[0]
 
     def see(self, k: int, at: Index | None = None) -> Ref:
         """The register that holds operand ``k``'s element for element number ``at``, by default the loop's."""
         operand, number = self.operands[k], self.number if at is None else at
         if k in self.held:
-            return self.held[k][self._own_number(self.loaded[k], number)]
+            return self.held[k][keep_digits(number, self.owned.extents, self.loaded[k].digits)]
         if operand.memory == self.owned.operand.memory and operand.region == self.owned.operand.region:
             slot = self.owned.element(number)[1]
         else:
             slot = find_slot(self.context, self.owned, operand, self.call.scope, number)
         side = next(n for n, o in enumerate(self.distinct) if o.memory == operand.memory)
         return self.formals.see(side, operand.memory[slot])
-
-    def _own_number(self, loaded: _Loaded, number: Index) -> Index:
-        """The number of an element among those that the thread has of an operand in memory."""
-        values = split_number(number, self.owned.extents)
-        return join_number([values[d] for d in loaded.digits], loaded.extents)
 
     def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
         """``body`` for every element that the thread has of the region."""

@@ -205,3 +205,19 @@ def join_number(values: Sequence[Index], extents: Sequence[int]) -> Index:
     for value, n in zip(values, extents, strict=True):
         out = add(mul(out, n), value)
     return out
+
+
+def keep_digits(number: Index, extents: Sequence[int], kept: Sequence[int]) -> Index:
+    """Some digits of a number, by their positions, as a number of their own.
+
+    >>> keep_digits(77, (4, 8, 4), [0, 2]), spread_digits(9, (4, 8, 4), [0, 2])
+    (9, 65)
+    """
+    values = split_number(number, extents)
+    return join_number([values[k] for k in kept], [extents[k] for k in kept])
+
+
+def spread_digits(number: Index, extents: Sequence[int], kept: Sequence[int]) -> Index:
+    """The number whose digits at some positions are those of ``number``, and the others 0: of these the least."""
+    values = dict(zip(kept, split_number(number, [extents[k] for k in kept]), strict=True))
+    return join_number([values.get(k, 0) for k in range(len(extents))], extents)

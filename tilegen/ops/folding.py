@@ -19,7 +19,7 @@ from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.index.runs import counter
 from tilegen.layouts import Iter, tile_of
 from tilegen.ops.computing import Computed, ElementLoop
-from tilegen.ops.digits import join_number, split_number
+from tilegen.ops.digits import join_number, keep_digits, spread_digits
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.ops.scratch import PART_BYTES, Scratch
@@ -161,24 +161,17 @@ class Reduction:
         return tuple(k for k, w in enumerate(owned.walked) if owned.digits[w].places[0][0] != self.axis)
 
     @property
-    def kept_extents(self) -> tuple[int, ...]:
-        return tuple(self.loop.owned.extents[k] for k in self.kept)
-
-    @property
     def count(self) -> int:
         """Results of one kind that a thread takes part in."""
-        return prod(self.kept_extents)
+        return prod(self.loop.owned.extents[k] for k in self.kept)
 
     def result_of(self, number: Index) -> Index:
         """The number of an element's result among those of its thread."""
-        values = split_number(number, self.loop.owned.extents)
-        return join_number([values[k] for k in self.kept], self.kept_extents)
+        return keep_digits(number, self.loop.owned.extents, self.kept)
 
     def first_of(self, result: Index) -> Index:
         """The number of the first element of a result."""
-        values = dict(zip(self.kept, split_number(result, self.kept_extents), strict=True))
-        extents = self.loop.owned.extents
-        return join_number([values.get(k, 0) for k in range(len(extents))], extents)
+        return spread_digits(result, self.loop.owned.extents, self.kept)
 
     def block(self, name: str) -> Block:
         loop, registers, steps = self.loop, list(self.loop.registers), list[Step]()

@@ -14,11 +14,11 @@ from math import prod
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Var, add, bound, equal, mul, multiple
+from tilegen.index import Index, Var, bound, equal, mul, multiple
 from tilegen.kept import keep
 from tilegen.layouts import SwizzleLayout, swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
-from tilegen.ops.digits import Digit
+from tilegen.ops.digits import Digit, spread
 from tilegen.ops.edges import passing_dims
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned, plan_one
@@ -275,8 +275,7 @@ def _relative(boxes: Boxes, rank: int, counters: list[Var]) -> list[Index]:
     at: list[Index] = [0] * rank
     at[boxes.part[0]] = boxes.part[1]
     for digit, counter in zip(boxes.outer, counters, strict=True):
-        d, weight, _ = digit.places[0]
-        at[d] = add(at[d], mul(counter, weight))
+        at = spread(counter, digit.places, at)
     return at
 
 
