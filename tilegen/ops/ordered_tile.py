@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.index import Index, add, every, less, mul
@@ -51,6 +51,13 @@ def tile_over(context: Context, operands: Sequence[Operand], scope: str) -> Orde
     digits = fuse(join_operands(operands, (), guarded))
     names = context.fresh("i"), context.fresh("j")
     return OrderedTile(tuple(operands), digits, guarded, *threads_of(scope, context.launch.threads), *names)
+
+
+def find_run(tile: OrderedTile) -> OrderedTile | None:
+    """The tile as one run of memory on each side, where it is one and its ends can be asked for."""
+    run = fuse(join_operands(tile.operands))
+    is_found = is_run(run, tile.guarded) and all(map(has_known_rows, tile.operands))
+    return replace(tile, digits=run, order="one run") if is_found else None
 
 
 def has_known_rows(operand: Operand) -> bool:

@@ -31,7 +31,7 @@ from tilegen.ops.edges import (
 )
 from tilegen.ops.formals import Formals
 from tilegen.ops.operand import Context, Operand, join_operands
-from tilegen.ops.ordered_tile import OrderedTile, guard_of, has_known_rows, is_flat, is_run, ref_of, tile_over
+from tilegen.ops.ordered_tile import OrderedTile, find_run, guard_of, is_flat, ref_of, tile_over
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     FILL,
@@ -76,8 +76,8 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
         for together, side in ((fused, ""), *_bring_together(fused, operands)):
             said = f"{order}, {side}" if side else order
             tiles.setdefault(together, replace(tile, digits=together, order=said))
-    if is_run(run := fuse(join_operands(operands)), tile.guarded) and all(has_known_rows(o) for o in operands):
-        tiles.setdefault(run, replace(tile, digits=run, order="one run"))
+    if run := find_run(tile):
+        tiles.setdefault(run.digits, run)
     return tuple(tiles.values())
 
 

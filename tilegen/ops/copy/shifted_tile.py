@@ -12,20 +12,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.index import Index, add, div, least, less, mod, mul, multiple
-from tilegen.index.runs import counter, fuse
+from tilegen.index.runs import counter
 from tilegen.ops.digits import split_number
 from tilegen.ops.edges import Inside, late_dims
-from tilegen.ops.operand import STRETCHED, Context, Operand, absolute, join_operands
-from tilegen.ops.ordered_tile import (
-    OrderedTile,
-    guard_of,
-    has_known_rows,
-    is_flat,
-    is_run,
-    place_of,
-    ref_of,
-    tile_over,
-)
+from tilegen.ops.operand import STRETCHED, Context, Operand, absolute
+from tilegen.ops.ordered_tile import OrderedTile, find_run, guard_of, is_flat, place_of, ref_of, tile_over
 from tilegen.plan import Ref
 
 _REGISTER_BYTES = 4
@@ -137,9 +128,8 @@ class Shift:
 
 def rows_of(context: Context, operands: tuple[Operand, Operand], scope: str) -> Rows | None:
     """The tile of a copy as rows; None where the two sides run along no common dimension."""
-    tile, digits = tile_over(context, operands, scope), fuse(join_operands(operands))
-    if not (is_run(digits, tile.guarded) and all(has_known_rows(o) for o in operands)):
-        digits = tile.digits
+    tile = tile_over(context, operands, scope)
+    digits = (find_run(tile) or tile).digits
     run = next((d for d in digits if d.strides == (1, 1) and d.axes == ("m", "m")), None)
     if run is None or (len(run.places) > 1 and not all(is_flat(o, digits) for o in operands)):
         return None
