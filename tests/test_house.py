@@ -34,7 +34,6 @@ MANY_ARGUMENTS: dict[str, int] = {
     "interpret/machine.py:Machine.__init__": 7,
     "ops/copy/register_transpose.py:turn_block": 7,
     "ops/copy/register_transpose.py:_moves": 9,
-    "ops/copy/register_transpose.py:_try": 7,
     "ops/copy/register_turns.py:turn_columns": 7,
     "ops/copy/register_turns.py:_turn_block": 7,
     "ops/copy/shifted.py:_move_one": 7,

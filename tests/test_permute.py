@@ -70,8 +70,8 @@ def test_merged_dimensions_move_every_element_as_the_permute_does(case):
     x = np.arange(prod(shape)).reshape(shape)
     dims = merged(shape, axes)
     grid = np.indices([d.extent for d in dims.dims]).reshape(len(dims.dims), -1)
-    src = sum(g * d.src for g, d in zip(grid, dims.dims, strict=True))
-    dst = sum(g * d.dst for g, d in zip(grid, dims.dims, strict=True))
+    src = sum(g * d.strides[0] for g, d in zip(grid, dims.dims, strict=True))
+    dst = sum(g * d.strides[1] for g, d in zip(grid, dims.dims, strict=True))
     got = np.empty(prod(shape), int)
     got[dst] = src
     assert (got == x.transpose(axes).ravel()).all()
@@ -82,9 +82,9 @@ def test_merged_dimensions_move_every_element_as_the_permute_does(case):
 def test_no_two_merged_dimensions_could_be_one(case):
     shape, axes = case
     dims = merged(shape, axes).dims
-    assert dims == merge_dims(*([getattr(d, n) for d in dims] for n in ("extent", "src", "dst"))).dims
+    assert dims == merge_dims([d.extent for d in dims], *zip(*(d.strides for d in dims), strict=True)).dims
     for a, b in product(dims, repeat=2):
-        assert a is b or (a.src, a.dst) != (b.src * b.extent, b.dst * b.extent)
+        assert a is b or a.strides != tuple(stride * b.extent for stride in b.strides)
 
 
 def test_an_identity_is_one_dimension():
@@ -115,7 +115,7 @@ def test_every_access_is_aligned_and_inside_of_its_run(case, elem_bytes):
         for side in (0, 1):
             width = access_elems(dims, sizes, box, side, elem_bytes)
             order = dims.order if side else tuple(range(len(sizes)))
-            strides = [d.dst if side else d.src for d in dims.dims]
+            strides = [d.strides[side] for d in dims.dims]
             run = run_elems(order, box, sizes)
             inner = [d for d in order if d in whole_suffix(order, box, sizes)]
             for at in product(*(range(0, n, b) for n, b in zip(sizes, box, strict=True))):

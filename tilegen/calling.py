@@ -139,4 +139,4 @@ def strides_of(buffer: Buffer) -> tuple[Index, ...] | None:
     iters = dimension_iters(buffer)
     if layouts.tile_of(buffer.layout).offset or any(len(dimension) > 1 for dimension in iters):
         return None
-    return tuple(dimension[0][1] for dimension in iters)
+    return tuple(dimension[0].stride for dimension in iters)

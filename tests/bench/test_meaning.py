@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -13,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilegen
-from tilegen.bench.meaning import Meaning, derive_meaning, is_copy, merge_dims
-from tilegen.bench.tiling import Tiling, cut_permute, is_wide, merged_dims, tile_shapes
+from tilegen.bench.meaning import Meaning, derive_meaning, is_copy, merged_dims
+from tilegen.bench.tiling import Tiling, cut_permute, is_wide, tile_shapes
 from tilegen.gpu.call.arrays import dense_strides
 from tilegen.index import evaluate
 from tilegen.ops import OPS, WHOLE_OPS, WholeOp
@@ -101,11 +102,18 @@ shapes = st.lists(st.sampled_from([1, 1, 2, 3, 4, 7]), min_size=1, max_size=6)
 permutes = shapes.flatmap(lambda shape: st.tuples(st.just(tuple(shape)), st.permutations(range(len(shape)))))
 
 
+def merge(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The sizes of the merged dimensions, and their order in the target."""
+    dims = merged_dims(shape, axes)
+    assert all(d.strides[0] == prod(other.extent for other in dims[k + 1 :]) for k, d in enumerate(dims))
+    return tuple(d.extent for d in dims), tuple(sorted(range(len(dims)), key=lambda k: -dims[k].strides[1]))
+
+
 @given(permutes)
 def test_merged_dimensions_move_the_same_bytes(permute: tuple[tuple[int, ...], list[int]]) -> None:
     shape, axes = permute
     x = np.arange(prod(shape))
-    sizes, order = merge_dims(shape, axes)
+    sizes, order = merge(shape, axes)
     assert prod(sizes) == prod(shape) and 1 not in sizes
     merged = x.reshape(sizes).transpose(order) if sizes else x
     assert np.array_equal(merged.reshape(-1), x.reshape(shape).transpose(axes).reshape(-1))
@@ -113,15 +121,15 @@ def test_merged_dimensions_move_the_same_bytes(permute: tuple[tuple[int, ...], l
 
 @given(permutes)
 def test_merging_is_done_in_one_go(permute: tuple[tuple[int, ...], list[int]]) -> None:
-    sizes, order = merge_dims(*permute)
-    assert merge_dims(sizes, order) == (sizes, order)
+    sizes, order = merge(*permute)
+    assert merge(sizes, order) == (sizes, order)
     assert all(b != a + 1 for a, b in pairwise(order))
 
 
 def test_every_permute_of_four_dimensions_has_as_few_as_it_can() -> None:
-    assert merge_dims((2, 3, 4, 5), (0, 1, 2, 3)) == ((120,), (0,))
-    assert merge_dims((2, 3, 4, 5), (0, 2, 1, 3)) == ((2, 3, 4, 5), (0, 2, 1, 3))
-    assert merge_dims((2, 3, 4, 5), (3, 0, 1, 2)) == ((24, 5), (1, 0))
+    assert merge((2, 3, 4, 5), (0, 1, 2, 3)) == ((120,), (0,))
+    assert merge((2, 3, 4, 5), (0, 2, 1, 3)) == ((2, 3, 4, 5), (0, 2, 1, 3))
+    assert merge((2, 3, 4, 5), (3, 0, 1, 2)) == ((24, 5), (1, 0))
 
 
 # ---------------------------------------------------------------- tiles
@@ -139,8 +147,8 @@ def test_tiles_of_all_planes_cover_the_arrays(permute: tuple[tuple[int, ...], li
     x = np.arange(prod(shape) * pair)
     want = x.reshape(*shape, pair).transpose(*axes, len(shape)).reshape(-1)
     dims = (tiling.rows, tiling.cols, *tiling.outer)
-    at = np.indices([d.size for d in dims]).reshape(len(dims), -1)
-    source, target = (np.array([getattr(d, side) for d in dims]) @ at for side in ("source_stride", "target_stride"))
+    at = np.indices([d.extent for d in dims]).reshape(len(dims), -1)
+    source, target = (np.array([d.strides[side] for d in dims]) @ at for side in (0, 1))
     assert len(np.unique(target)) == x.size
     got = np.full(x.size, -1)
     got[target] = x[source]
@@ -153,9 +161,9 @@ def test_a_tile_runs_along_the_rows_of_both_sides(permute: tuple[tuple[int, ...]
     tiling = cut_permute(meaning)
     if tiling is None:
         return
-    assert tiling.cols.source_stride == 1 and 1 in (tiling.cols.target_stride, tiling.rows.target_stride)
+    assert tiling.cols.strides[0] == 1 and 1 in (tiling.cols.strides[1], tiling.rows.strides[1])
     for shape in tile_shapes(tiling, [64, 1024], [4]):
-        assert shape.rows <= next_power(tiling.rows.size) and shape.cols <= next_power(tiling.cols.size)
+        assert shape.rows <= next_power(tiling.rows.extent) and shape.cols <= next_power(tiling.cols.extent)
         assert shape.rows * shape.cols <= 1024
         assert (next_power(shape.rows), next_power(shape.cols)) == (shape.rows, shape.cols)
 
@@ -173,4 +181,9 @@ def test_long_pitches_are_computed_in_64_bits() -> None:
 
 def test_strides_are_dense() -> None:
     assert dense_strides((2, 3, 4)) == (12, 4, 1) and dense_strides(()) == ()
-    assert [d.size for d in merged_dims(Meaning("X", "Y", (4, 6), (1, 0), 16))] == [4, 6, 2]
+
+
+def test_elements_of_16_bytes_are_pairs() -> None:
+    tiling = cut_permute(Meaning("X", "Y", (4, 6), (1, 0), 16))
+    assert tiling
+    assert [d.extent for d in (*tiling.outer, tiling.rows, tiling.cols)] == [6, 4, 2]

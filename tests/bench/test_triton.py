@@ -57,8 +57,8 @@ for trial in range(25):
         copy_flat[(-(-x.numel() // 64),)](x, y, x.numel(), BLOCK=64)
     else:
         tile = rng.choice(tile_shapes(tiling, [64, 1024], [4]))
-        tiles = -(-tiling.rows.size // tile.rows) * -(-tiling.cols.size // tile.cols)
-        grid = (prod(d.size for d in tiling.outer) * tiles,)
+        tiles = -(-tiling.rows.extent // tile.rows) * -(-tiling.cols.extent // tile.cols)
+        grid = (prod(d.extent for d in tiling.outer) * tiles,)
         sizes = permute_arguments(tiling)
         wide = trial % 2 == 0 or is_wide(tiling, tile)
         permute_tiles[grid](x, y, *sizes, ROWS=tile.rows, COLS=tile.cols, WIDE=wide)

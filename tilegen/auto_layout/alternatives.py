@@ -27,7 +27,7 @@ from tilegen.auto_layout.pin import family_of, follow, list_views, pin_layout, t
 from tilegen.auto_layout.tile_access import TileAccess, fold, merge_rows
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.boxes import WHOLE
-from tilegen.cost.count import Counted, cost_of, list_lanes
+from tilegen.cost.count import cost_of, list_lanes
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
@@ -35,7 +35,7 @@ from tilegen.layouts import ComposeLayout, TileLayout
 from tilegen.ops import OPS
 from tilegen.ops.dispatch import attempt, refuse_pins
 from tilegen.ops.op import Variant
-from tilegen.ops.operand import Context
+from tilegen.ops.operand import Context, CountedSteps
 from tilegen.ops.placement import place_memories
 from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
@@ -226,11 +226,11 @@ def _listen(
         context, found = replace(context, kept_elems=kept), list[Alternative]()
         views = views_of(spec, buffer, call)
         for variant in [v for v in OPS[call.op].variants if v in asked]:
-            for heard in _hear(call, context, variant):
-                both = [_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names)]
+            for counted in _hear(call, context, variant):
+                both = [_to_elements(a, context.launch, stand_in) for a, _ in counted.accesses if _depends(a, names)]
                 both = [(raw, few) for raw, few in both if few.instructions]  # the costed CTA may make none
                 raws, folded = (tuple(side) for side in zip(*both, strict=True)) if both else ((), ())
-                found.append(Alternative(call, number, variant, folded, _cost_beside(heard, names), views, raws))
+                found.append(Alternative(call, number, variant, folded, _cost_beside(counted, names), views, raws))
         yield call, context, found
 
 
@@ -270,12 +270,12 @@ def _is_allowed(call: Call, variant: Variant) -> bool:
     return getattr(call.fields, "variant", "auto") in ("auto", variant.name) and refuse_pins(call, variant) is None
 
 
-def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tuple[Access, Counted], ...]]:
+def _hear(call: Call, context: Context, variant: Variant) -> Sequence[CountedSteps]:
     """What a variant has costed on its way to a plan; nothing if it refuses, or another one is pinned."""
     if not _is_allowed(call, variant):
         return ()
-    made = attempt(variant, call, context)
-    return made.heard or ((),) if made.planned else ()
+    planned = attempt(variant, call, context).planned
+    return planned.counted or (CountedSteps(),) if planned else ()
 
 
 def _depends(a: Access, names: frozenset[str]) -> bool:
@@ -321,10 +321,10 @@ def _move(a: Alternative, before: Form, after: Form, elem_bytes: int) -> Alterna
     return replace(a, accesses=tuple(one for one in moved if one is not None))
 
 
-def _cost_beside(heard: Sequence[tuple[Access, Counted]], names: frozenset[str]) -> Cost:
+def _cost_beside(counted: CountedSteps, names: frozenset[str]) -> Cost:
     """The cost of everything but the wavefronts of the buffer's own accesses, and the sectors that cp.async reads."""
-    whole = cost_of(c for _, c in heard)
-    own = cost_of(c for a, c in heard if any(side and _depends(side, names) for side in (a, a.partner)))
+    whole = counted.cost
+    own = cost_of(c for a, c in counted.accesses if any(side and _depends(side, names) for side in (a, a.partner)))
     return Cost(whole.sectors - own.sectors, whole.wavefronts - own.wavefronts, whole.instructions)
 
 

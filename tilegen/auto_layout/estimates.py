@@ -16,7 +16,8 @@ from tilegen.auto_layout.forms import Form
 from tilegen.auto_layout.tile_access import count_costs, count_floor, count_least_sectors
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Var, count_operators, mul
+from tilegen.index import Index, count_operators
+from tilegen.index.runs import counter
 from tilegen.spec.data import Buffer
 
 _SECTORS, _WAVEFRONTS, _SHARED_BYTES = (
@@ -159,8 +160,8 @@ def count_place_operators(f: FamilyLayout, shape: tuple[int, ...], width_elems: 
     >>> [count_place_operators(f, (32, 32), 1) for f in enumerate_layouts((32, 32), 4)[:2]]
     [2, 2]
     """
-    at: list[Index] = [Var(f"x{d}", n) if n > 1 else 0 for d, n in enumerate(shape)]
+    at: list[Index] = [counter(f"x{d}", n) for d, n in enumerate(shape)]
     if width_elems > 1 and shape[-1] % width_elems == 0:
         vectors = shape[-1] // width_elems
-        at[-1] = mul(Var("vector", vectors), width_elems) if vectors > 1 else 0
+        at[-1] = counter("vector", vectors, width_elems)
     return count_operators(f.layout.place(at, shape)["m"])

@@ -15,6 +15,7 @@ from tilegen import layouts
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, multiple, sub
 from tilegen.layouts import Iter, TileLayout
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours
 from tilegen.ops.flows import Dims
 from tilegen.scopes import SCOPES, THREAD_AXES
 from tilegen.spec.data import Region
@@ -75,14 +76,7 @@ def owners_of_region(region: Region) -> Owners | None:
 
 
 def _fuse(iters: Iterable[Iter]) -> tuple[Iter, ...]:
-    """Neighbours joined where they are contiguous; extents of 1 dropped."""
-    out: list[Iter] = []
-    for i in iters:
-        if out and out[-1].axis == i.axis and out[-1].stride == _int(i.stride) * _int(i.extent):
-            i = Iter(_int(out.pop().extent) * _int(i.extent), i.stride, i.axis)
-        if i.extent != 1:
-            out.append(i)
-    return tuple(out)
+    return fuse_neighbours(drop_units(tuple(iters)))
 
 
 def _fuse_copies(iters: Iterable[Iter]) -> tuple[Iter, ...]:

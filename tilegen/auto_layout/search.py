@@ -234,7 +234,8 @@ def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> b
 def _leaves_nothing(planned: PlannedLayout) -> bool:
     """Whether every instruction moves 16 bytes a lane without a conflict, 7 of 8 lanes and more at work, and reads no
     more of global memory than that. TMA's boxes are as many bytes under every layout."""
-    counted = [c for context, steps in planned.steps for c in context.count(steps) if c.kind not in WHOLE]
+    every = (context.count(*steps).accesses for context, steps in planned.steps)
+    counted = [c for accesses in every for _, c in accesses if c.kind not in WHOLE]
     return all(
         c.width_bytes == VECTOR_BYTES and c.wavefronts == c.bytes_floor
         and 7 * _WARP_BYTES * c.instructions <= 8 * (c.wavefronts * LINE_BYTES + c.sectors * SECTOR_BYTES)

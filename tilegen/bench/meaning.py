@@ -12,7 +12,9 @@ from tilegen.bench.accuracy import Accuracy
 from tilegen.bench.measuring import Candidate
 from tilegen.bench.products import Doubles, Product, derive_product, is_product
 from tilegen.dtypes import DTYPES
+from tilegen.gpu.call.arrays import dense_strides
 from tilegen.index import evaluate
+from tilegen.index.runs import Run, fuse
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall
 
@@ -52,7 +54,7 @@ def is_copy(meaning: Meaning) -> bool:
     >>> is_copy(Meaning("X", "Y", (1, 8, 1, 4), (1, 2, 0, 3), 4))
     True
     """
-    return len(merge_dims(meaning.shape, meaning.axes)[0]) <= 1
+    return len(merged_dims(meaning.shape, meaning.axes)) <= 1
 
 
 def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | Product | str:
@@ -106,25 +108,19 @@ def _shape_of(buffer: Buffer, params: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(int(evaluate(n, dict(params))) for n in buffer.shape)
 
 
-def merge_dims(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The same permute with as few dimensions as it has: sizes of 1 dropped, neighbours that stay so fused.
+def merged_dims(shape: Sequence[int], axes: Sequence[int]) -> tuple[Run[int], ...]:
+    """The fewest dimensions of the same permute, in the source's order: sizes of 1 dropped, neighbours that stay fused.
 
-    >>> merge_dims((8, 1, 16, 32), (0, 2, 3, 1))
-    ((4096,), (0,))
-    >>> merge_dims((8, 4, 16, 32), (2, 3, 0, 1))
-    ((32, 512), (1, 0))
+    Their strides are those in the source and in the target, in elements.
+
+    >>> merged_dims((8, 1, 16, 32), (0, 2, 3, 1))
+    (Run(extent=4096, strides=(1, 1), guard=None),)
+    >>> [(d.extent, d.strides) for d in merged_dims((8, 4, 16, 32), (2, 3, 0, 1))]
+    [(32, (512, 1)), (512, (1, 32))]
     """
-    order = [axis for axis in axes if shape[axis] != 1]
-    place = {axis: k for k, axis in enumerate(sorted(order))}  # among the dimensions that are left
-    runs: list[list[int]] = []
-    for axis in order:
-        if runs and place[axis] == place[runs[-1][-1]] + 1:
-            runs[-1].append(axis)
-        else:
-            runs.append([axis])
-    sources = sorted(runs)
-    sizes = tuple(prod(shape[axis] for axis in run) for run in sources)
-    return sizes, tuple(sources.index(run) for run in runs)
+    target = dict(zip(axes, dense_strides([shape[axis] for axis in axes]), strict=True))
+    every = enumerate(zip(shape, dense_strides(shape), strict=True))
+    return fuse(Run(n, (stride, target[axis])) for axis, (n, stride) in every if n != 1)
 
 
 # ---------------------------------------------------------------- what a peer is asked, and answers

@@ -13,7 +13,8 @@ from tilegen import gpu
 from tilegen.bench import torch_products, tuned_products
 from tilegen.bench.libraries import load_library, on_stream, pick_fastest
 from tilegen.bench.meaning import Meaning, NotApplicable, Peer, Prepared, Task, is_copy, require_meaning
-from tilegen.bench.tiling import OUTER_DIMS, TiledDim, Tiling, cut_permute, is_wide, tile_shapes
+from tilegen.bench.tiling import OUTER_DIMS, Tiling, cut_permute, is_wide, tile_shapes
+from tilegen.index.runs import Run
 
 
 def prepare_copy(task: Task) -> Prepared:
@@ -175,10 +176,10 @@ def _permutes(
 ) -> Iterator[tuple[str, Callable[[int], None]]]:
     is_large = meaning.array_bytes >= LARGE_BYTES
     sizes = permute_arguments(tiling)
-    planes = prod(d.size for d in tiling.outer)
+    planes = prod(d.extent for d in tiling.outer)
     shapes = tile_shapes(tiling, (1024, 4096, 16384) if is_large else (1024, 4096), (4, 8) if is_large else (4,))
     for shape in shapes:
-        grid = (planes * -(-tiling.rows.size // shape.rows) * -(-tiling.cols.size // shape.cols),)
+        grid = (planes * -(-tiling.rows.extent // shape.rows) * -(-tiling.cols.extent // shape.cols),)
         constants = {"ROWS": shape.rows, "COLS": shape.cols, "WIDE": is_wide(tiling, shape), "num_warps": shape.warps}
 
         def permute(k: int, grid: tuple[int] = grid, constants: dict[str, Any] = constants) -> None:
@@ -190,10 +191,10 @@ def _permutes(
 def permute_arguments(tiling: Tiling) -> tuple[int, ...]:
     """Sizes and strides in the order of ``triton_kernels.permute_tiles``."""
     rows, cols = tiling.rows, tiling.cols
-    outer = [*tiling.outer, *[TiledDim(1, 0, 0)] * (OUTER_DIMS - len(tiling.outer))]
+    outer = [*tiling.outer, *[Run(1, (0, 0))] * (OUTER_DIMS - len(tiling.outer))]
     return (
-        rows.size, cols.size, rows.source_stride, cols.source_stride, rows.target_stride, cols.target_stride,
-        *(d.size for d in outer), *(d.source_stride for d in outer), *(d.target_stride for d in outer),
+        rows.extent, cols.extent, *(d.strides[side] for side in (0, 1) for d in (rows, cols)),
+        *(d.extent for d in outer), *(d.strides[side] for side in (0, 1) for d in outer),
     )  # fmt: skip
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilegen.bench.meaning import Meaning, merge_dims
-from tilegen.gpu.call.arrays import dense_strides
+from tilegen.bench.meaning import Meaning, merged_dims
+from tilegen.index.runs import Run
 from tilegen.ops.permute.tiles import next_power
 
 OUTER_DIMS = 6  # of 8 dimensions, two are in the tile
@@ -14,21 +14,15 @@ _MOST_ELEMS = 1 << 31
 
 
 @dataclass(frozen=True)
-class TiledDim:
-    """A dimension of both arrays: how many elements, and how far apart they lie in each (in elements)."""
-
-    size: int
-    source_stride: int
-    target_stride: int
-
-
-@dataclass(frozen=True)
 class Tiling:
-    """Tiles of ``rows`` by ``cols``, where cols run along the source's rows; ``outer`` numbers the planes of tiles."""
+    """Tiles of ``rows`` by ``cols``, where cols run along the source's rows; ``outer`` numbers the planes of tiles.
 
-    rows: TiledDim
-    cols: TiledDim
-    outer: tuple[TiledDim, ...]
+    The sides of each are the source and the target.
+    """
+
+    rows: Run[int]
+    cols: Run[int]
+    outer: tuple[Run[int], ...]
 
 
 @dataclass(frozen=True)
@@ -49,35 +43,26 @@ def cut_permute(meaning: Meaning) -> Tiling | None:
     Where both sides have the same fastest dimension, its rows are moved, many rows a tile.
 
     >>> cut_permute(Meaning("X", "Y", (8, 64, 32), (0, 2, 1), 4)).outer
-    (TiledDim(size=8, source_stride=2048, target_stride=2048),)
+    (Run(extent=8, strides=(2048, 2048), guard=None),)
     """
-    dims = merged_dims(meaning)
+    shape, axes = meaning.shape, meaning.axes
+    if meaning.elem_bytes == 16:  # pairs of 8 bytes
+        shape, axes = (*shape, 2), (*axes, len(shape))
+    dims = merged_dims(shape, axes)
     if len(dims) < 2:
         return None
-    cols = next(d for d in dims if d.source_stride == 1)
-    others = sorted((d for d in dims if d is not cols), key=lambda d: d.target_stride)
+    cols = next(d for d in dims if d.strides[0] == 1)
+    others = sorted((d for d in dims if d is not cols), key=lambda d: d.strides[1])
     return Tiling(others[0], cols, tuple(others[1:]))
-
-
-def merged_dims(meaning: Meaning) -> list[TiledDim]:
-    """The dimensions that are left after merging, in the source's order; 16-byte elements are pairs of 8 bytes."""
-    shape, axes = meaning.shape, meaning.axes
-    if meaning.elem_bytes == 16:
-        shape, axes = (*shape, 2), (*axes, len(shape))
-    sizes, order = merge_dims(shape, axes)
-    target = dense_strides([sizes[axis] for axis in order])
-    placed = {axis: target[k] for k, axis in enumerate(order)}
-    strides = dense_strides(sizes)
-    return [TiledDim(size, strides[k], placed[k]) for k, size in enumerate(sizes)]
 
 
 def tile_shapes(tiling: Tiling, areas: Sequence[int], warps: Sequence[int]) -> list[TileShape]:
     """Tiles of about so many elements, square and four times as long as wide either way, as far as the sizes allow.
 
-    >>> square = TiledDim(8192, 8192, 1), TiledDim(8192, 1, 8192)
+    >>> square = Run(8192, (8192, 1)), Run(8192, (1, 8192))
     >>> [str(s) for s in tile_shapes(Tiling(*square, ()), [1024], [4])]
     ['16 x 64 tiles, 4 warps', '32 x 32 tiles, 4 warps', '64 x 16 tiles, 4 warps']
-    >>> [str(s) for s in tile_shapes(Tiling(TiledDim(3, 9, 1), TiledDim(9999, 1, 3), ()), [1024], [4])]
+    >>> [str(s) for s in tile_shapes(Tiling(Run(3, (9, 1)), Run(9999, (1, 3)), ()), [1024], [4])]
     ['4 x 256 tiles, 4 warps']
     """
     found = [_fit(tiling, area, 2**half) for area in areas for half in (-1, 0, 1)]
@@ -85,7 +70,7 @@ def tile_shapes(tiling: Tiling, areas: Sequence[int], warps: Sequence[int]) -> l
 
 
 def _fit(tiling: Tiling, area: int, stretch: float) -> tuple[int, int]:
-    most_rows, most_cols = next_power(tiling.rows.size), next_power(tiling.cols.size)
+    most_rows, most_cols = next_power(tiling.rows.extent), next_power(tiling.cols.extent)
     rows = min(most_rows, int(area**0.5 * stretch))
     cols = min(most_cols, area // rows)
     return min(most_rows, area // cols), cols
@@ -94,7 +79,4 @@ def _fit(tiling: Tiling, area: int, stretch: float) -> tuple[int, int]:
 def is_wide(tiling: Tiling, shape: TileShape) -> bool:
     """Whether offsets inside of a tile need 64 bits."""
     sides = ((tiling.rows, shape.rows), (tiling.cols, shape.cols))
-    return any(sum((n - 1) * getattr(d, side) for d, n in sides) >= _MOST_ELEMS for side in _STRIDES)
-
-
-_STRIDES = ("source_stride", "target_stride")
+    return any(sum((n - 1) * d.strides[k] for d, n in sides) >= _MOST_ELEMS for k in (0, 1))

@@ -22,6 +22,7 @@ from tilegen.cost.classes import list_classes
 from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.decisions import Cost
 from tilegen.index import Index, Var, bound, evaluate, substitute, variables
+from tilegen.index.runs import counter
 from tilegen.plan import Launch, Step, flat_memory, register_memory
 from tilegen.scopes import thread_variables
 from tilegen.spaces import SPACES
@@ -150,7 +151,7 @@ def trips_of(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
         return int(evaluate(count, fixed))
     known: dict[str, Index] = {**fixed}
     for axis, extent in zip(("bx", "by", "bz"), launch.grid, strict=True):
-        known.setdefault(axis, Var(axis, extent) if extent > 1 else 0)
+        known.setdefault(axis, counter(axis, extent))
     return bound(substitute(count, known)) - 1
 
 

@@ -1,11 +1,14 @@
-"""The ops: each is one object of one module, and one row here."""
+"""The ops: each is one object of one module, and one row here, imported when it is first looked at."""
+
+from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib import import_module
+from typing import Any, TypeVar
 
 from tilegen.ops.op import Op, WholeOp
-from tilegen.ops.table import OpTable
+from tilegen.spec.data import Spec, WholeCall
 
 _TILE_ROWS = {
     "copy": "tilegen.ops.copy",
@@ -18,9 +21,51 @@ _TILE_ROWS = {
 }
 _WHOLE_ROWS = {"permute": "tilegen.ops.permute", "gemm": "tilegen.ops.gemm"}
 
+AnyOp = TypeVar("AnyOp", bound=Op | WholeOp)
+
+
+class OpTable(MutableMapping[str, AnyOp]):
+    """Name -> op, in the order of ``rows``, which say in what module each op is ``OP``."""
+
+    def __init__(self, rows: Mapping[str, str]) -> None:
+        self._rows: dict[str, AnyOp | str] = dict(rows)
+
+    def __getitem__(self, name: str) -> AnyOp:
+        row = self._rows[name]
+        if isinstance(row, str):
+            op: AnyOp = import_module(row).OP
+            self._rows[name] = op
+            return op
+        return row
+
+    def __setitem__(self, name: str, op: AnyOp) -> None:
+        self._rows[name] = op
+
+    def __delitem__(self, name: str) -> None:
+        del self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
 OPS: OpTable[Op] = OpTable(_TILE_ROWS)
 WHOLE_OPS: OpTable[WholeOp] = OpTable(_WHOLE_ROWS)
 ALL_OPS: OpTable[Op | WholeOp] = OpTable(_TILE_ROWS | _WHOLE_ROWS)
+
+
+def expand_spec(spec: Spec) -> Spec:
+    """The spec with its op on whole arrays expanded into a launch, tiles and copies; other specs as they are.
+
+    Raises SpecError for pins of the op that cannot be.
+    """
+    calls = [s for s in spec.ops if isinstance(s, WholeCall)]
+    return WHOLE_OPS[calls[0].op].expand(spec, calls[0]) if calls else spec
 
 
 def find_op(name: str) -> Any:

@@ -12,16 +12,18 @@ from math import prod
 
 from tilegen.arch import Arch
 from tilegen.decisions import Choice
-from tilegen.index import Index, Var, add, mul, substitute
-from tilegen.ops.digits import join_number, split_number
+from tilegen.index import Index, Var, add, substitute
+from tilegen.index.runs import counter
+from tilegen.ops.digits import keep_digits, spread_digits
 from tilegen.ops.edges import load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
 from tilegen.ops.holding import check_held_alike, find_slot
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
-from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, step_number, widest_of
-from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, register_memory, when
+from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, widest_of
+from tilegen.ops.thread_loop import over
+from tilegen.plan import Block, Memory, Move, Ref, Step, register_memory, when
 from tilegen.spec.data import Call
 from tilegen.spec.form import operand_field
 from tilegen.spec.formulas import coordinate
@@ -113,7 +115,7 @@ def plan_computed(
     owner = best.share.owner.buffer
     whose = owner.name if owner.mark else "this partition"
     mine = Choice("elements_per_thread", best.owned.count, (), f"what {whose} gives to one")
-    return Planned((taken.block,), taken.cost, (*taken.choices, mine), taken.pins)
+    return Planned((taken.block,), taken.cost, (*taken.choices, mine), taken.pins, counted=taken.counted)
 
 
 class ElementLoop:
@@ -144,7 +146,7 @@ class ElementLoop:
     @property
     def number(self) -> Index:
         """The number of an element among those of its thread, in the order of registers."""
-        return step_number(self.owned, 1)
+        return self.owned.number()
 
     def _load(self, operand: Operand, side: int, cap: int) -> _Loaded:
         digits = digits_of(self.owned, side)
@@ -161,7 +163,7 @@ class ElementLoop:
         """All accesses of operand ``k``, which lies in memory, in order."""
         loaded, held = self.loaded[k], self.held[k]
         steps = loaded.count // loaded.width
-        number = mul(Var(self.owned.step, steps), loaded.width) if steps > 1 else 0
+        number = counter(self.owned.step, steps, loaded.width)
         side = self.distinct.index(loaded.operand)
         is_cut = may_cut(loaded.operand, loaded.width, self.owned.innermost)
         one = see_access(
@@ -170,7 +172,7 @@ class ElementLoop:
             Var(self.e, loaded.width) if is_cut else None, loaded.operand.pad,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
-        return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
+        return over(counter(self.owned.step, steps), moves)
 
     def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:
         """Everything of these operands that lies in memory, loaded."""
@@ -178,15 +180,13 @@ class ElementLoop:
 
     def _at(self, loaded: _Loaded, number: Index) -> tuple[Index, ...]:
         """The region's coordinates of element ``number`` of those that the thread has of an operand."""
-        values = dict(zip(loaded.digits, split_number(number, loaded.extents), strict=True))
-        extents = self.owned.extents
-        return self.owned.element(join_number([values.get(d, 0) for d in range(len(extents))], extents))[0]
+        return self.owned.element(spread_digits(number, self.owned.extents, loaded.digits))[0]
 
     def see(self, k: int, at: Index | None = None) -> Ref:
         """The register that holds operand ``k``'s element for element number ``at``, by default the loop's."""
         operand, number = self.operands[k], self.number if at is None else at
         if k in self.held:
-            return self.held[k][self._own_number(self.loaded[k], number)]
+            return self.held[k][keep_digits(number, self.owned.extents, self.loaded[k].digits)]
         if operand.memory == self.owned.operand.memory and operand.region == self.owned.operand.region:
             slot = self.owned.element(number)[1]
         else:
@@ -194,16 +194,10 @@ class ElementLoop:
         side = next(n for n, o in enumerate(self.distinct) if o.memory == operand.memory)
         return self.formals.see(side, operand.memory[slot])
 
-    def _own_number(self, loaded: _Loaded, number: Index) -> Index:
-        """The number of an element among those that the thread has of an operand in memory."""
-        values = split_number(number, self.owned.extents)
-        return join_number([values[d] for d in loaded.digits], loaded.extents)
-
     def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
         """``body`` for every element that the thread has of the region."""
-        count, (at, _) = self.owned.count, self.owned.element(self.number)
-        body = when(self.owned.holds(at), *body)
-        return (Repeat(Var(self.owned.step, count), count, body, True),) if count > 1 else body
+        at, _ = self.owned.element(self.number)
+        return over(self.number, when(self.owned.holds(at), *body))
 
     def wholes(self, computed: Computed) -> tuple[Index, ...]:
         """The integers of the place, with index(d) written out."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from tilegen.cost.accesses import Access
-from tilegen.cost.count import Counted
 from tilegen.decisions import Operation, Refusal, compare_costs, of_loser
 from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.ops import OPS
@@ -22,14 +20,13 @@ _KEPT = 1024  # attempts: those of one search for layouts, and what is planned o
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What a variant made of a call: a plan or the reason for none, and what was counted on the way to it.
+    """What a variant made of a call: a plan or the reason for none.
 
     ``not_had``: the pin that is the reason, where one is.
     """
 
     planned: Planned | None
     refusal: str | None
-    heard: tuple[tuple[tuple[Access, Counted], ...], ...]
     not_had: NotHad | None = None
 
 
@@ -56,17 +53,15 @@ def attempt(variant: Variant, call: Call, context: Context) -> Attempt:
 
 @lru_cache(maxsize=_KEPT)
 def _attempt(case: _Case) -> Attempt:
-    context = replace(case.context, heard=[])
-    planned, refusal = None, case.variant.refuse(case.call, context)
+    refusal = case.variant.refuse(case.call, case.context)
     if refusal is not None:
-        return Attempt(planned, refusal, tuple(context.heard))
+        return Attempt(None, refusal)
     if (lack := refuse_pins(case.call, case.variant)) is not None:
-        return Attempt(planned, str(lack), tuple(context.heard), lack)
+        return Attempt(None, str(lack), lack)
     try:
-        planned = _name_choices(case.variant.plan(case.call, context), case.variant)
+        return Attempt(_name_choices(case.variant.plan(case.call, case.context), case.variant), None)
     except Refused as reason:
-        return Attempt(planned, str(reason), tuple(context.heard), reason if isinstance(reason, NotHad) else None)
-    return Attempt(planned, None, tuple(context.heard))
+        return Attempt(None, str(reason), reason if isinstance(reason, NotHad) else None)
 
 
 def refuse_pins(call: Call, variant: Variant) -> NotHad | None:

@@ -4,7 +4,7 @@ one where all of it is inside, one by one what is left of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd
 
@@ -81,6 +81,11 @@ def guarded_dims(operand: Operand) -> frozenset[int]:
     """Positions in ``dims`` of the dimensions whose region may pass an end of a global array."""
     passing = passing_dims(operand)
     return frozenset(k for k, d in enumerate(operand.dims) if d in passing)
+
+
+def guarded_by(operands: Iterable[Operand]) -> frozenset[int]:
+    """The same of operands over one tile: where one of them may pass an end."""
+    return frozenset().union(*map(guarded_dims, operands))
 
 
 def may_pass_end(operand: Operand) -> bool:

@@ -16,12 +16,14 @@ import numpy as np
 from tilegen.arithmetic import Apply, Element, Literal, Node, Whole, to_type
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
+from tilegen.index.runs import counter
 from tilegen.layouts import Iter, tile_of
 from tilegen.ops.computing import Computed, ElementLoop
-from tilegen.ops.digits import join_number, split_number
+from tilegen.ops.digits import join_number, keep_digits, spread_digits
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.ops.scratch import PART_BYTES, Scratch
+from tilegen.ops.thread_loop import over
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
 from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call
@@ -159,24 +161,17 @@ class Reduction:
         return tuple(k for k, w in enumerate(owned.walked) if owned.digits[w].places[0][0] != self.axis)
 
     @property
-    def kept_extents(self) -> tuple[int, ...]:
-        return tuple(self.loop.owned.extents[k] for k in self.kept)
-
-    @property
     def count(self) -> int:
         """Results of one kind that a thread takes part in."""
-        return prod(self.kept_extents)
+        return prod(self.loop.owned.extents[k] for k in self.kept)
 
     def result_of(self, number: Index) -> Index:
         """The number of an element's result among those of its thread."""
-        values = split_number(number, self.loop.owned.extents)
-        return join_number([values[k] for k in self.kept], self.kept_extents)
+        return keep_digits(number, self.loop.owned.extents, self.kept)
 
     def first_of(self, result: Index) -> Index:
         """The number of the first element of a result."""
-        values = dict(zip(self.kept, split_number(result, self.kept_extents), strict=True))
-        extents = self.loop.owned.extents
-        return join_number([values.get(k, 0) for k in range(len(extents))], extents)
+        return spread_digits(result, self.loop.owned.extents, self.kept)
 
     def block(self, name: str) -> Block:
         loop, registers, steps = self.loop, list(self.loop.registers), list[Step]()
@@ -239,10 +234,8 @@ class Reduction:
 
     def _each(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
         """``body`` for each result of the thread."""
-        if self.count == 1:
-            return tuple(body(0))
-        k = Var(self.loop.owned.step, self.count)
-        return (Repeat(k, self.count, tuple(body(k)), True),)
+        k = counter(self.loop.owned.step, self.count)
+        return over(k, tuple(body(k)))
 
     def _each_held(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
         """``body`` for each result of the thread that the region has; lanes exchange all of theirs."""
@@ -310,14 +303,14 @@ class Reduction:
         """Each owner of results takes those that it holds."""
         result, apart = self.results[k], self.results[k].apart
         assert apart is not None
-        n = Var(apart.step, apart.count) if apart.count > 1 else 0
+        n = apart.number()
         at, slot = apart.element(n)
         own = apart.operand
         side = next(side for side, o in enumerate(self.loop.distinct) if o.memory == own.memory)
         taken = self._take_parts(k, total[0], join_number(at, own.lengths), parts)
         finish = self._finish(result, total[0], self.loop.formals.see(side, own.memory[slot]))
         body = when(apart.holds(at), *taken, finish)
-        return (Repeat(n, apart.count, body, True),) if isinstance(n, Var) else body
+        return over(n, body)
 
     def _place(self, k: Index) -> Index:
         """The number of a result among all of the instance."""

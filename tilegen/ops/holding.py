@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
 from tilegen.layouts import tile_of
-from tilegen.ops.digits import join
-from tilegen.ops.operand import Context, Operand, Refused, absolute, parts_of
+from tilegen.ops.operand import Context, Operand, Refused, absolute, join_operands
 from tilegen.ops.ownership import Ownership, as_int
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 
@@ -27,11 +26,10 @@ def find_slot(context: Context, owned: Ownership, other: Operand, scope: str, nu
     Raises Refused where a thread does not hold the elements of ``other`` that it needs beside its own.
     """
     lengths = owned.operand.counted_lengths
-    joined = join([parts_of(o, lengths) for o in (owned.operand, other)], lengths)
     place = other.buffer.layout.place(other.region.begins, other.buffer.counted_shape)
     slot: Index = place.get("m", 0)
     at, _ = owned.element(number)
-    for digit in joined:
+    for digit in join_operands((owned.operand, other), lengths):
         stride = digit.strides[1]
         if stride is None:
             raise Refused(f"the region {other.region.text} cuts across the iters of {other.buffer.name}'s layout")
@@ -80,13 +78,12 @@ def list_held(context: Context, owned: Ownership, scope: str, lost: int = -1) ->
     threads = context.launch.threads
     tx = np.arange(SCOPES[scope].size(threads))[:, None]
     known: dict[str, Any] = {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(threads).items()}
-    number = Var(owned.step, owned.count) if owned.count > 1 else 0
     known[owned.step] = np.arange(owned.count)[None, :]
     for n in owned.numbers:
         known[n.var.name] = np.maximum(evaluate(n.value, known), 0)
     is_held = np.asarray(evaluate(owned.enter, known), bool) & np.asarray(evaluate(owned.held, known), bool)
     shape = (len(tx), owned.count)
-    at, _ = owned.element(number)
+    at, _ = owned.element(owned.number())
     is_held = is_held & np.asarray(
         evaluate(owned.holds([0 if d == lost else x for d, x in enumerate(at)]), known), bool
     )

@@ -14,7 +14,7 @@ from tilegen.decisions import Choice, Cost
 from tilegen.errors import Flaw
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flow, Flows, no_flows
-from tilegen.ops.operand import Context
+from tilegen.ops.operand import Context, CountedSteps
 from tilegen.plan import Instruction, Memory, Step
 from tilegen.spec.data import Buffer, Call, Region, Spec, WholeCall
 from tilegen.spec.form import OpForm, WholeForm
@@ -33,7 +33,8 @@ class Planned:
     """One variant's steps, what they cost over an interior CTA, and the choices made on the way.
 
     ``pins`` are fields of the op, beside ``variant``, with which a spec says itself what was chosen. ``scratch`` is
-    shared memory of the op's own, which it synchronises itself.
+    shared memory of the op's own, which it synchronises itself. ``counted``: each candidate that was counted on the way
+    and that the op's pins allow.
     """
 
     steps: tuple[Step, ...]
@@ -41,6 +42,15 @@ class Planned:
     choices: tuple[Choice, ...]
     pins: tuple[tuple[str, Any], ...] = ()
     scratch: tuple[Memory, ...] = ()
+    counted: tuple[CountedSteps, ...] = ()
+
+
+def plan_one(
+    context: Context, step: Step, choices: tuple[Choice, ...], pins: tuple[tuple[str, Any], ...] = ()
+) -> Planned:  # fmt: skip
+    """The plan of the only candidate that was counted."""
+    counted = context.count(step)
+    return Planned((step,), counted.cost, choices, pins, counted=(counted,))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 
@@ -21,12 +22,13 @@ from tilegen.index import (
     consequences,
     least,
     maximum,
-    mul,
     sub,
     substitute,
 )
 from tilegen.index.bounds import is_below
-from tilegen.ops.digits import DigitPart, Iter, split_dimension, split_number
+from tilegen.layouts import Iter
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours
+from tilegen.ops.digits import Digit, DigitPart, join, split_dimension, split_number
 from tilegen.plan import Barrier, Launch, Memory, Ref, Step, Sync, begin, flat_memory
 from tilegen.spaces import SHARED
 from tilegen.spec.data import Buffer, Call, Region
@@ -34,7 +36,17 @@ from tilegen.spec.outline import Meant, fresh_name
 from tilegen.spec.pads import is_clipped, pad_of
 
 STRETCHED = -1  # in Operand.dims: no dimension of the operand's own
-Heard = tuple[tuple[Access, Counted], ...]
+
+
+@dataclass(frozen=True)
+class CountedSteps:
+    """Every access of some steps with its figures, over one interior CTA with every loop around the op."""
+
+    accesses: tuple[tuple[Access, Counted], ...] = ()
+
+    @cached_property
+    def cost(self) -> Cost:
+        return cost_of(counted for _, counted in self.accesses)
 
 
 class Refused(Exception):
@@ -45,11 +57,10 @@ class Refused(Exception):
 class Context:
     """What an op may know of its surroundings. ``enclose`` wraps steps in the loops and guards around the op.
 
-    ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together. ``heard``
-    keeps what was counted or costed: each time, every access of the steps with its figures. ``announced_bytes``:
-    what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one before it does.
-    ``meant``: what holds where the call stands. ``scratch_bases``: by scope, where shared memory of ops' own begins, in
-    bytes behind all shared buffers. ``inside``: what holds of the place of a CTA in the grid.
+    ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together.
+    ``announced_bytes``: what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one
+    before it does. ``meant``: what holds where the call stands. ``scratch_bases``: by scope, where shared memory of
+    ops' own begins, in bytes behind all shared buffers. ``inside``: what holds of the place of a CTA in the grid.
     """
 
     arch: Arch
@@ -61,7 +72,6 @@ class Context:
     condition: Index = True  # the op's own ``when``
     barriers: Mapping[str, Barrier] = field(default_factory=dict)
     kept_elems: Mapping[str, int] = field(default_factory=dict)
-    heard: list[Heard] = field(default_factory=list)
     announced_bytes: int = 0
     meant: Meant | None = field(default=None, compare=False)
     scratch_bases: Mapping[str, int] = field(default_factory=dict)
@@ -73,16 +83,10 @@ class Context:
         held = (*self.inside, *conjuncts(self.condition))
         return tuple(dict.fromkeys(one for c in held for one in consequences(c)))
 
-    def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
-        """Every access of the steps, counted over one interior CTA with every loop around the op."""
-        accesses = find_accesses(self.enclose(tuple(steps)), self.launch.threads, self.launch.cluster)
-        counted = tuple(count_access(a, self.launch, self.launch.interior) for a in accesses)
-        self.heard.append(tuple(zip(accesses, counted, strict=True)))
-        return counted
-
-    def cost(self, steps: Iterable[Step]) -> Cost:
-        """What the steps cost over one interior CTA, with every loop around the op."""
-        return cost_of(self.count(steps))
+    def count(self, *steps: Step) -> CountedSteps:
+        """The steps as they are where the op stands."""
+        accesses = find_accesses(self.enclose(steps), self.launch.threads, self.launch.cluster)
+        return CountedSteps(tuple((a, count_access(a, self.launch, self.launch.interior)) for a in accesses))
 
     def seen_by(self, call: Call) -> tuple[object, ...]:
         """All that a variant can see of a call's surroundings, to compare them by."""
@@ -212,24 +216,11 @@ def bind(
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     """The iters of each dimension of a buffer's layout, outermost first; an empty dimension has one of stride 0."""
     tile, extents = layouts.tile_of(buffer.layout), buffer.counted_shape
-    shard: list[Iter] = [(i.extent, i.stride, i.axis) for i in tile.shard]
-    if len(shard) == len(extents) and all(i[0] == n for i, n in zip(shard, extents, strict=True)):
-        return tuple((i,) for i in shard)
+    if [i.extent for i in tile.shard] == list(extents):
+        return tuple((i,) for i in tile.shard)
     grouped, separators = layouts.group_fused(tile, extents)
-    assert isinstance(grouped, layouts.TileLayout)
-    shard = [(i.extent, i.stride, i.axis) for i in grouped.shard]
-    return tuple(_fuse_iters(shard[a:b]) or ((1, 0, "m"),) for a, b in pairwise(separators))
-
-
-def _fuse_iters(iters: Sequence[Iter]) -> tuple[Iter, ...]:
-    """Neighbours of one dimension joined where they are contiguous; iters of extent 1 dropped."""
-    out: list[Iter] = []
-    for extent, stride, axis in iters:
-        if out and out[-1][2] == axis and out[-1][1] == mul(stride, extent):
-            extent = mul(out.pop()[0], extent)
-        if extent != 1:
-            out.append((extent, stride, axis))
-    return tuple(out)
+    shard = layouts.tile_of(grouped).shard
+    return tuple(fuse_neighbours(drop_units(shard[a:b])) or (Iter(1, 0),) for a, b in pairwise(separators))
 
 
 def parts_of(operand: Operand, lengths: Sequence[int] = ()) -> tuple[tuple[DigitPart, ...], ...]:
@@ -242,6 +233,16 @@ def parts_of(operand: Operand, lengths: Sequence[int] = ()) -> tuple[tuple[Digit
         split_dimension(begins[d], n, operand.iters[d]) if d != STRETCHED else (DigitPart(1, n, 0),)
         for d, n in zip(operand.dims, lengths or operand.lengths, strict=True)
     )
+
+
+def join_operands(
+    operands: Sequence[Operand], lengths: Sequence[int] = (), guarded: frozenset[int] = frozenset()
+) -> tuple[Digit, ...]:
+    """The digits of the region that all operands are over, row-major; ``guarded`` dimensions keep their own.
+
+    ``lengths``: as the operands count them, which may pass the region's end.
+    """
+    return join([parts_of(o, lengths) for o in operands], lengths or operands[0].lengths, guarded)
 
 
 def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
@@ -275,7 +276,7 @@ def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
 def _split(x: Index, iters: Sequence[Iter]) -> tuple[Index, ...]:
     if len(iters) == 1:
         return (x,)
-    return split_number(x, [int(i[0]) for i in iters])  # type: ignore[arg-type]
+    return split_number(x, [int(i.extent) for i in iters])  # type: ignore[arg-type]
 
 
 def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
@@ -291,7 +292,7 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
     if buffer.traits.is_array and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]
-        shape, pitches = [i[0] for i in iters], [i[1] for i in iters]
+        shape, pitches = [i.extent for i in iters], [i.stride for i in iters]
         offset = tile.place([0] * len(buffer.shape), buffer.shape).get("m", 0)
         if not isinstance(offset, int) or offset:
             shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.index import Index, Var, add, div, equal, every, less, mod, mul, sub
+from tilegen.index.runs import counter, fuse
 from tilegen.layouts import tile_of
-from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.ops.edges import Inside, guard_at, guarded_dims
-from tilegen.ops.operand import Context, Operand, Refused, parts_of
+from tilegen.ops.digits import Digit, coordinates, single_digit, split_number
+from tilegen.ops.edges import Inside, guard_at, guarded_by
+from tilegen.ops.operand import Context, Operand, Refused, join_operands
 from tilegen.plan import Let, Step, let, when
 from tilegen.scopes import THREAD_AXES
 
@@ -67,8 +68,7 @@ class Ownership:
     def innermost(self) -> Digit:
         """The digit that moves fastest in register order."""
         if not self.walked:
-            sides = len(self.digits[0].strides) if self.digits else 2
-            return Digit(((0, 1, 1),), 1, (1,) * sides, ("m",) * sides)
+            return single_digit(len(self.digits[0].strides) if self.digits else 2)
         return self.digits[self.walked[-1]]
 
     def holds(self, at: Sequence[Index]) -> Index:
@@ -80,6 +80,10 @@ class Ownership:
         places = self.innermost.places
         limits = [n for d, n in self.limits if d in {place[0] for place in places}]
         return not limits or (places[-1][2] % elems == 0 and all(n % elems == 0 for n in limits))
+
+    def number(self, width: int = 1) -> Index:
+        """The number of the first of ``width`` elements that the loop over registers is at."""
+        return counter(self.step, self.count // width, width)
 
     def element(self, number: Index) -> tuple[tuple[Index, ...], Index]:
         """(coordinates in the region, register) of the thread's element ``number`` in register order."""
@@ -99,12 +103,12 @@ def guard_held(owned: Ownership, operand: Operand, at: Sequence[Index]) -> Insid
 
 def own(context: Context, register: Operand, others: Sequence[Operand]) -> Ownership:
     """Invert a register operand's layout, its digits lined up with the other operands'. Raises Refused."""
-    guarded = frozenset().union(*(guarded_dims(o) for o in others)) if others else frozenset()
+    guarded = guarded_by(others)
     lengths = register.counted_lengths
-    joined = join([parts_of(o, lengths) for o in (register, *others)], lengths)
     limits = tuple((d, n) for d, (n, counted) in enumerate(zip(register.lengths, lengths, strict=True)) if n < counted)
     guarded |= {d for d, _ in limits} if others else set()
-    digits = min(fuse(joined, guarded), fuse(sorted(joined, key=_register_order), guarded), key=len)
+    joined = join_operands((register, *others), lengths, guarded)
+    digits = min(fuse(joined), fuse(sorted(joined, key=_register_order)), key=len)
     if any(d.strides[0] is None for d in digits):
         raise Refused(f"the region {register.region.text} cuts across the iters of {register.buffer.name}'s layout")
     place = register.buffer.layout.place(register.region.begins, register.buffer.counted_shape)

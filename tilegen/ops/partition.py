@@ -7,23 +7,19 @@ addresses of it; a thread's bundle is read and written in accesses of a width th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
-from math import gcd, prod
+from math import gcd
 
-from tilegen.index import Index, Var, add, bound, conjuncts, every, less, mul, variables
+from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, variables
+from tilegen.index.runs import fuse
 from tilegen.kept import keep
-from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
+from tilegen.ops.digits import Digit, split_digit, split_number
 from tilegen.ops.edges import (
     EdgeAccess,
-    Inside,
     allows_run,
     allows_width,
     are_cut_alike,
-    edge_guard,
-    guard_at,
-    guarded_dims,
-    is_after,
     load_access,
     load_whole,
     may_cut,
@@ -34,7 +30,8 @@ from tilegen.ops.edges import (
     store_whole,
 )
 from tilegen.ops.formals import Formals
-from tilegen.ops.operand import STRETCHED, Context, Operand, parts_of, ref_at
+from tilegen.ops.operand import Context, Operand, join_operands
+from tilegen.ops.ordered_tile import OrderedTile, find_run, guard_of, is_flat, ref_of, tile_over
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     FILL,
@@ -52,36 +49,8 @@ from tilegen.plan import (
     register_memory,
     when,
 )
-from tilegen.scopes import threads_of
 
 _MOST_LINES = 4  # accesses of a bundle that are written out; more are a loop
-
-
-@dataclass(frozen=True)
-class OrderedTile:
-    """Operands over one tile, their common digits in one order (outermost first), and who runs it.
-
-    ``step`` and ``chunk`` name the variables of loops over trips.
-    """
-
-    operands: tuple[Operand, ...]
-    digits: tuple[Digit, ...]
-    guarded: frozenset[int]
-    thread: Index
-    threads: int
-    order: str
-    step: str
-    chunk: str
-
-    @property
-    def count(self) -> int:
-        return prod(d.extent for d in self.digits)
-
-    def innermost(self, side: int) -> Digit:
-        """The digits that run on from the last one for one operand, as one."""
-        if not self.digits:
-            return Digit(((0, 1, 1),), 1, (1,) * len(self.operands), ("m",))
-        return find_run(self.digits, side, self.guarded)
 
 
 @dataclass(frozen=True)
@@ -97,41 +66,24 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
 
     Each of them once more for every operand whose neighbours a thread meets trip by trip: these are one access then.
     """
-    thread, threads = threads_of(scope, context.launch.threads)
-    guarded = frozenset().union(*(guarded_dims(o) for o in operands))
-    joined = join([parts_of(o) for o in operands], operands[0].lengths)
+    tile = tile_over(context, operands, scope)
+    joined = join_operands(operands, (), tile.guarded)
     tiles: dict[tuple[Digit, ...], OrderedTile] = {}
     orders = ("row-major", *(f"{o.buffer.name}'s strides" for o in operands))
     for k, order in enumerate(orders):
         digits = joined if k == 0 else sorted(joined, key=lambda d: -_size(d.strides[k - 1]))
-        fused = fuse(digits, guarded)
-        names = context.fresh("i"), context.fresh("j")
-        for together, side in ((fused, ""), *_bring_together(fused, operands, guarded)):
+        fused = fuse(digits)
+        for together, side in ((fused, ""), *_bring_together(fused, operands)):
             said = f"{order}, {side}" if side else order
-            tiles.setdefault(together, OrderedTile(tuple(operands), together, guarded, thread, threads, said, *names))
-    if is_run(run := fuse(joined), guarded) and all(has_known_rows(o) for o in operands):
-        tiles.setdefault(run, OrderedTile(tuple(operands), run, guarded, thread, threads, "one run", *names))
+            tiles.setdefault(together, replace(tile, digits=together, order=said))
+    if run := find_run(tile):
+        tiles.setdefault(run.digits, run)
     return tuple(tiles.values())
 
 
-def has_known_rows(operand: Operand) -> bool:
-    """Can an offset be proved to lie in the operand's memory? Where the launch alone knows no extent but the outermost.
-
-    Only such operands get the order of one run, which ``is_flat`` relies on.
-    """
-    return all(isinstance(n, int) for n in operand.memory.shape[1:])
-
-
-def is_run(digits: Sequence[Digit], guarded: frozenset[int]) -> bool:
-    """Are several dimensions one run of memory on each side, where at most the outermost may pass an array's end?"""
-    if len(digits) != 1 or len(digits[0].places) < 2:
-        return False
-    return guarded <= {digits[0].places[0][0]} and guarded.isdisjoint(p[0] for p in digits[0].places[1:])
-
-
 def _bring_together(
-    digits: tuple[Digit, ...], operands: Sequence[Operand], guarded: frozenset[int]
-) -> Iterator[tuple[tuple[Digit, ...], str]]:
+    digits: tuple[Digit, ...], operands: Sequence[Operand]
+) -> Iterator[tuple[tuple[Digit, ...], str]]:  # fmt: skip
     """The digits with as many neighbours of one operand innermost as one access takes, where they are not there yet."""
     for side, operand in enumerate(operands):
         outer, inner, together = list(digits), list[Digit](), 1
@@ -142,8 +94,8 @@ def _bring_together(
                 break
             outer[k : k + 1], digit = split_digit(outer[k], count)
             inner, together = [digit, *inner], together * count
-        if together > 1 and find_run(digits, side, guarded).extent % together:
-            yield fuse((*outer, *inner), guarded), f"{together} of {operand.buffer.name}'s together"
+        if together > 1 and fuse(digits, side)[-1].extent % together:
+            yield fuse((*outer, *inner)), f"{together} of {operand.buffer.name}'s together"
 
 
 def _size(stride: Index | None) -> int:
@@ -152,28 +104,10 @@ def _size(stride: Index | None) -> int:
 
 def reject_carries(operands: Sequence[Operand]) -> str | None:
     """Why no bundle of the operands' elements is contiguous, or None."""
-    digits = join([parts_of(o) for o in operands], operands[0].lengths)
+    digits = join_operands(operands)
     if all(any(s is not None for s in d.strides) for d in digits[-1:]):
         return None
     return "the two sides split the innermost dimension at places that do not nest, so no bundle is contiguous"
-
-
-def place_of(tile: OrderedTile, values: Sequence[Index]) -> tuple[Index, ...]:
-    """The region's coordinates of the element with these digits."""
-    return coordinates(tile.digits, values, len(tile.operands[0].dims))
-
-
-def ref_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Ref:
-    """One operand's reference to the element with these digits."""
-    operand = tile.operands[side]
-    at: list[Index] = [0] * len(operand.dims)
-    for digit, value, on in zip(tile.digits, values, _list_counted(tile)[side], strict=True):
-        if on is not None:
-            d, weight = on
-            at[d] = add(at[d], mul(value, weight))
-        else:
-            at = [add(x, y) for x, y in zip(at, coordinates([digit], [value], len(at)), strict=True)]
-    return ref_at(operand, at)
 
 
 def _ref_of(tile: OrderedTile, side: int, element: Index) -> Ref:
@@ -183,28 +117,6 @@ def _ref_of(tile: OrderedTile, side: int, element: Index) -> Ref:
 
 def _values_of(tile: OrderedTile, element: Index) -> tuple[Index, ...]:
     return split_number(element, [d.extent for d in tile.digits])
-
-
-@keep
-def _list_counted(tile: OrderedTile) -> tuple[tuple[tuple[int, int] | None, ...], ...]:
-    """For each operand, of each digit of several dimensions that lie together the last of them, and its weight there.
-
-    It is counted on in that dimension, beyond its end: so there is no division in the address. None: it keeps its
-    coordinates, as what is filled without a guard does.
-    """
-    is_counted = len(tile.operands) > 1 or bool(tile.guarded)
-    found = []
-    for operand in tile.operands:
-        counts_on = is_counted and is_flat(operand, tile.digits)
-        found.append(tuple(_last_place(operand, digit) if counts_on else None for digit in tile.digits))
-    return tuple(found)
-
-
-def _last_place(operand: Operand, digit: Digit) -> tuple[int, int] | None:
-    """The last of the dimensions that a digit runs over, where all are plain, and the digit's weight in it."""
-    own = [operand.dims[d] for d, _, _ in digit.places]
-    is_plain = STRETCHED not in own and all(len(operand.iters[d]) == 1 for d in own)
-    return digit.places[-1][:2] if is_plain and len(set(own)) > 1 else None
 
 
 @keep
@@ -328,23 +240,6 @@ def _see_side(
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
 
 
-def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Inside:
-    """Whether the element with these digits is inside of an operand's array; of a run, whether it comes after the
-    beginning and before the end.
-    """
-    operand = tile.operands[side]
-    own = guarded_dims(operand)
-    if not own or not is_run(tile.digits, tile.guarded):
-        return guard_at(operand, place_of(tile, values))
-    (element,), (place, _, rows) = values, tile.digits[0].places[0]
-    d, row = operand.dims[place], tile.digits[0].extent // rows
-    begin, end = operand.region.begins[d], operand.buffer.shape[d]
-    others = edge_guard(operand, place_of(tile, values), but=d)
-    at = add(element, mul(begin, row))
-    after = is_after(at) if d in operand.early else True
-    return Inside(every(after, others.after), every(less(at, mul(end, row)), others.before))
-
-
 def _staged_moves(src: _Side, dst: _Side, regs: Memory, held: Index, first: Index) -> tuple[tuple[Step, ...], ...]:
     """One trip's loads into its own registers (``first`` and on), and its stores, each under its own condition."""
     return _load_and_store(src, dst, regs, first, (every(held, dst.common()), held))
@@ -381,15 +276,3 @@ def _load_and_store(
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:
     return any(t.ref.memory == memory for s in flatten(steps) for t in effects(s).written)
-
-
-def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
-    """One offset, or the array's own dimensions: those where it can be guarded, where its extents are known at launch
-    alone, and where no digit runs across them."""
-    if not operand.memory.traits.is_array or len(operand.memory.shape) == 1:
-        return True
-    if guarded_dims(operand) and is_run(digits, guarded_dims(operand)):
-        return True
-    if may_pass_end(operand) or not all(isinstance(n, int) for n in operand.memory.shape):
-        return False
-    return any(len({p[0] for p in d.places}) > 1 for d in digits)

@@ -8,9 +8,10 @@ from itertools import product
 
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.ops.partition import Fill, OrderedTile, may_be_cut, orders_of, tile_block, widest
-from tilegen.ops.pins import NotHad, hear, pick, write_width
+from tilegen.ops.operand import Context, CountedSteps, Operand, Refused
+from tilegen.ops.ordered_tile import OrderedTile
+from tilegen.ops.partition import Fill, may_be_cut, orders_of, tile_block, widest
+from tilegen.ops.pins import NotHad, pick, write_width
 from tilegen.plan import MOVE, Block, Instruction
 
 
@@ -36,6 +37,7 @@ class _Plan:
     widths: tuple[int, int]
     block: Block
     cost: Cost
+    counted: CountedSteps
 
 
 def plan_tile(
@@ -57,11 +59,12 @@ def plan_tile(
 
     def plan(tile: OrderedTile, widths: tuple[int, int]) -> _Plan:
         block = tile_block(context, tile, widths, name, scope, source, via)
-        cost = hear(context, pins.has(tile, widths)).cost((block,))
+        counted = context.count(block)
+        cost = counted.cost
         if may_be_cut(tile, widths):
             uncut = tile_block(context, tile, widths, name, scope, source, via, is_cut=False)
-            cost = _leave_out_cut(operands, cost, hear(context, False).cost((uncut,)))
-        return _Plan(tile, widths, block, cost)
+            cost = _leave_out_cut(operands, cost, context.count(uncut).cost)
+        return _Plan(tile, widths, block, cost, counted)
 
     found = [
         plan(tile, widths)
@@ -70,16 +73,18 @@ def plan_tile(
     ]
     if not found:
         raise Refused(_too_narrow(context, operands, scope))
-    if not any(pins.has(f.tile, f.widths) for f in found):  # widths that are not worth costing else
+    allowed = [f for f in found if pins.has(f.tile, f.widths)]
+    if not allowed:  # widths that are not worth costing else
         own = [(t, w) for t in tiles for w in _allowed(t) if pins.has(t, w) and not scalar and not via.queue]
         if not own:
             raise _miss(tiles, found, pins, scalar, via)
-        found.append(min((plan(*one) for one in own), key=lambda f: f.cost.key))
+        allowed = [plan(*one) for one in own]
+        found.append(min(allowed, key=lambda f: f.cost.key))
     best, why_pinned = pick(found, lambda f: pins.has(f.tile, f.widths), lambda f: f.cost)
     why = "this variant takes one element at a time" if scalar else _say_widths(found, best, via)
     choices = _width_choice(found, best, why_pinned or why), _partition_choice(tiles, found, best, why_pinned)
     written = ("width", write_width(*best.widths)), ("partition", best.tile.order)
-    return Planned((best.block,), best.cost, choices, written)
+    return Planned((best.block,), best.cost, choices, written, counted=tuple(f.counted for f in allowed))
 
 
 def _leave_out_cut(operands: Sequence[Operand], cost: Cost, uncut: Cost) -> Cost:

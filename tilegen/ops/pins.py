@@ -6,18 +6,20 @@ All candidates are costed whatever is pinned, so that a pin of what is taken any
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, Field
 
 from tilegen.arithmetic.constants import WORDS, read_word
-from tilegen.decisions import Cost, Key, compare_costs
-from tilegen.ops.operand import Context, Refused
+from tilegen.decisions import Candidate, Cost, Key, compare_costs, judge
+from tilegen.ops.operand import Context, CountedSteps, Refused
+from tilegen.plan import Block
 from tilegen.spec.pinning import spell
 
 Found = TypeVar("Found")
+Value = TypeVar("Value")
 Pin = tuple[str, Any]  # a field of an op, and its value
 FAR = 1e6  # between values that have nothing in common
 
@@ -93,11 +95,6 @@ def write_width(load: int, store: int) -> int | list[int]:
     return load if load == store else [load, store]
 
 
-def hear(context: Context, is_had: bool) -> Context:
-    """The context in which a candidate is costed: of one that the pins leave out, no layout is told."""
-    return context if is_had else replace(context, heard=[])
-
-
 def pick(
     found: Sequence[Found], has: Callable[[Found], bool], cost: Callable[[Found], Cost],
     key: Key = lambda cost: cost.key,
@@ -117,6 +114,39 @@ def pick(
     if best is cheapest:
         return best, ""
     return best, f"beside a pin, at {compare_costs(cost(best), cost(cheapest)) or 'the same cost'}"
+
+
+@dataclass(frozen=True)
+class Chosen(Generic[Value]):
+    """The candidate that is taken, its function and cost; all candidates as they are judged beside it.
+
+    ``why_pinned``: "" where it is taken anyway. ``counted``: each candidate that has what is pinned.
+    """
+
+    value: Value
+    block: Block
+    cost: Cost
+    candidates: tuple[Candidate, ...]
+    why_pinned: str
+    counted: tuple[CountedSteps, ...]
+
+
+def choose(
+    context: Context, values: Iterable[Value], build: Callable[[Value], Block], has: Callable[[Value], bool],
+    show: Callable[[Value], Any],
+) -> Chosen[Value]:  # fmt: skip
+    """The cheapest function of those that are built for each value, all counted; at least one value ``has`` the pins.
+
+    ``show``: a value as explain's data has it.
+    """
+    tried = [(value, block, context.count(block)) for value in values for block in [build(value)]]
+    (best, block, counted), why_pinned = pick(tried, lambda t: has(t[0]), lambda t: t[2].cost)
+    candidates = tuple(
+        Candidate(show(value), c.cost, judge(c.cost, counted.cost, value == best)) for value, _, c in tried
+    )
+    return Chosen(
+        best, block, counted.cost, candidates, why_pinned, tuple(c for value, _, c in tried if has(value))
+    )  # fmt: skip
 
 
 def say_pin(name: str, value: Any) -> str:

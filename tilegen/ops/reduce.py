@@ -265,7 +265,7 @@ def _plan(call: Call, context: Context) -> Planned:
     order = Choice("order", _say_order(best.owned, split), (), f"registers and {split.word} ascending, lanes by xor")
     results = _list_results(call, context, best.owned, split, axis)
     scratches = tuple(r.scratch.memory for r in results if r.scratch is not None)
-    return Planned((taken.block,), taken.cost, (order, *taken.choices), taken.pins, scratches)
+    return Planned((taken.block,), taken.cost, (order, *taken.choices), taken.pins, scratches, taken.counted)
 
 
 def _list_results(call: Call, context: Context, owned: Ownership, split: Split, axis: int) -> tuple[FoldResult, ...]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from tilegen.decisions import Candidate, Choice, judge
+from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, mul, multiple
+from tilegen.index.runs import counter
 from tilegen.ops.digits import split_number
 from tilegen.ops.edges import allows_run, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
-from tilegen.ops.op import Planned
+from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
-from tilegen.ops.pins import NotHad, hear, pick, say_known
-from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
+from tilegen.ops.pins import NotHad, choose, say_known
+from tilegen.ops.thread_loop import over
+from tilegen.plan import FILL, Block, Instruction, Map, Move, Step, when
 from tilegen.spec.data import Call
 
 _OWNED = "the elements that the register layout gives to one thread"
@@ -27,24 +29,23 @@ def plan_transfer(
     owned = own(context, register, [other])
     widest = widest_access(owned, other)
     widths = [1 << k for k in range(widest.bit_length())]
-    found = []
     if pinned and pinned not in [(w, w) for w in widths]:
         raise NotHad("width", f"both sides allow accesses of {say_known(widths)} elements", widths)
-    for width in reversed(widths):
-        block = _transfer_block(context, call, owned, other, loads, width)
-        found.append((hear(context, pinned in (None, (width, width))).cost((block,)), width, block))
-    (cost, width, block), why_pinned = pick(found, lambda f: pinned in (None, (f[1], f[1])), lambda f: f[0])
     size = register.elem_bytes
-    candidates = tuple(Candidate({"elems": w, "bytes": w * size}, c, judge(c, cost, w == width)) for c, w, _ in found)
+    chosen = choose(
+        context, reversed(widths), lambda w: _transfer_block(context, call, owned, other, loads, w),
+        lambda w: pinned in (None, (w, w)), lambda w: {"elems": w, "bytes": w * size},
+    )  # fmt: skip
+    width = chosen.value
     rule = "powers of two, contiguous in registers and in memory, aligned for every thread and step, at most 16 bytes"
     why = "the widest that both sides allow" if width == widest else f"the cheapest of {len(widths)}, all costed"
-    why = why_pinned or why
+    why = chosen.why_pinned or why
     choices = (
-        Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, f"{why}; {rule}"),
+        Choice("vector_width", {"elems": width, "bytes": width * size}, chosen.candidates, f"{why}; {rule}"),
         Choice("registers_per_thread", owned.count, (), _OWNED),
         Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
     )
-    return Planned((block,), cost, choices, (("width", width),))
+    return Planned((chosen.block,), chosen.cost, choices, (("width", width),), counted=chosen.counted)
 
 
 def widest_access(owned: Ownership, other: Operand) -> int:
@@ -62,19 +63,12 @@ def _allows(owned: Ownership, other: Operand, width: int) -> bool:
         return False
     if not owned.keeps_together(width):
         return False
-    at, slot = owned.element(_number(owned, width))
+    at, slot = owned.element(owned.number(width))
     return multiple(slot) % width == 0 and allows_run(other, ref_at(other, at), width, digit, 1)
 
 
-def _number(owned: Ownership, width: int) -> Index:
-    steps = owned.count // width
-    return mul(Var(owned.step, steps), width) if steps > 1 else 0
-
-
-def _transfer_block(
-    context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int
-) -> Block:  # fmt: skip
-    number = _number(owned, width)
+def _transfer_block(context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int) -> Block:
+    number = owned.number(width)
     e = Var(context.fresh("e"), width) if may_cut(other, width, owned.innermost) else None
     own_names = owned.names | {context.fresh("e")}
     is_guarded = may_pass_end(other) or bool(owned.limits)
@@ -86,18 +80,14 @@ def _transfer_block(
     )  # fmt: skip
     move = load_access if loads else store_access
     moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))
-    body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
+    body = owned.guard(over(counter(owned.step, owned.count // width), moves), stores=not loads)
     return formals.block(_name("copy", call), body, context.op)
 
 
 def _walk_held(owned: Ownership, step: Step) -> tuple[Step, ...]:
     """``step`` for each element that a thread has of the region."""
-    at, _ = owned.element(_number(owned, 1))
-    return _walk(owned, owned.count, when(owned.holds(at), step))
-
-
-def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    return (Repeat(Var(owned.step, steps), steps, body, True),) if steps > 1 else body
+    at, _ = owned.element(owned.number())
+    return over(owned.number(), when(owned.holds(at), step))
 
 
 def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: Instruction | None = None) -> Planned:
@@ -105,21 +95,21 @@ def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: I
     owned = own(context, dst, [src])
     source = own(context, src, [dst])
     _check_alike(owned, source, dst, src)
-    _, slot = owned.element(_number(owned, 1))
+    _, slot = owned.element(owned.number())
     formals = Formals((dst, src), (True, True), call.scope, owned.names)
     to, from_ = formals.see(0, dst.memory[slot]), formals.see(1, src.memory[_source_slot(owned, source)])
     step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
     name = _name(fn.name if fn else "copy", call)
     block = formals.block(name, owned.guard(_walk_held(owned, step)), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
-    return Planned((block,), context.cost((block,)), (choice,))
+    return plan_one(context, block, (choice,))
 
 
 def _source_slot(owned: Ownership, source: Ownership) -> Index:
     """The source's register of the element that ``owned`` walks: its own strides over the same digits."""
     slot = source.base
     extents = [owned.digits[k].extent for k in owned.walked]
-    for k, value in zip(owned.walked, split_number(_number(owned, 1), extents), strict=True):
+    for k, value in zip(owned.walked, split_number(owned.number(), extents), strict=True):
         slot = add(slot, mul(value, owned.digits[k].strides[1] or 0))
     return slot
 
@@ -138,12 +128,12 @@ def _check_alike(a: Ownership, b: Ownership, dst: Operand, src: Operand) -> None
 def plan_register_fill(context: Context, call: Call, dst: Operand, value: float | int | bool) -> Planned:
     """Every register of the region set to a value by the threads that own it (and hold copies of it)."""
     owned = own(context, dst, [])
-    _, slot = owned.element(_number(owned, 1))
+    _, slot = owned.element(owned.number())
     formals = Formals((dst,), (True,), call.scope, owned.names)
     step = Map(FILL, formals.see(0, dst.memory[slot]), (), 1, value)
-    block = formals.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
+    block = formals.block(_name("fill", call), owned.guard(over(owned.number(), (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), _OWNED)
-    return Planned((block,), context.cost((block,)), (choice,))
+    return plan_one(context, block, (choice,))
 
 
 def _name(verb: str, call: Call) -> str:

@@ -12,9 +12,9 @@ from itertools import product
 
 from tilegen import layouts
 from tilegen.decisions import Candidate, Choice, Cost, judge, partition_key
-from tilegen.index import Index, Var, bound, mul
+from tilegen.index import bound
 from tilegen.ops.edges import allows_run
-from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, bind, ref_at
+from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, bind, ref_at
 from tilegen.ops.ownership import Ownership
 from tilegen.ops.partition_layout import (
     SECTOR_BYTES,
@@ -25,7 +25,7 @@ from tilegen.ops.partition_layout import (
     partition_layout,
     vector_elems,
 )
-from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
+from tilegen.ops.pins import NotHad, Pin, choose, pick, say_known
 from tilegen.plan import Block, Memory
 from tilegen.spaces import REGISTER
 from tilegen.spec.data import Buffer, Call, Region
@@ -62,12 +62,16 @@ class PreparedShare:
 
 @dataclass(frozen=True)
 class Taken:
-    """The function that was taken, what it costs, why, and the fields that say so."""
+    """The function that was taken, what it costs, why, and the fields that say so.
+
+    ``counted``: each candidate that the pins allow.
+    """
 
     block: Block
     cost: Cost
     choices: tuple[Choice, ...]
     pins: tuple[Pin, ...]
+    counted: tuple[CountedSteps, ...]
 
 
 # ---------------------------------------------------------------- the ways that there are
@@ -130,7 +134,7 @@ def _order_of(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _stride(operand: Operand, d: int) -> int:
-    return bound(operand.iters[d][-1][1]) - 1
+    return bound(operand.iters[d][-1].stride) - 1
 
 
 # ---------------------------------------------------------------- the cheapest of them
@@ -149,7 +153,7 @@ def choose_share(
             raise NotHad("partition", f"the threads that own {owner} have its elements")
         only = prepare(shares[0])
         return only, choose_widths(context, only.owned, others, only.build, call.fields.width)
-    found: list[tuple[Cost, PreparedShare]] = []
+    found: list[tuple[CountedSteps, PreparedShare]] = []
     reasons: list[Refused] = []
     for share in shares:
         try:
@@ -158,18 +162,24 @@ def choose_share(
         except Refused as reason:
             reasons.append(reason)
             continue
-        found.append((hear(context, _has_pins(call, others, made)).cost((block,)), made))
+        found.append((context.count(block), made))
     if not found:
         raise reasons[0]
-    if not any(_has_pins(call, others, made) for _, made in found):
+    allowed = tuple(counted for counted, made in found if _has_pins(call, others, made))
+    if not allowed:
         raise _miss(call, others, [made for _, made in found])
-    (least, best), why_pinned = pick(found, lambda f: _has_pins(call, others, f[1]), lambda f: f[0], partition_key)
+    (taken_share, best), why_pinned = pick(
+        found, lambda f: _has_pins(call, others, f[1]), lambda f: f[0].cost, partition_key
+    )
+    least = taken_share.cost
     taken = choose_widths(context, best.owned, others, best.build, call.fields.width)
-    candidates = tuple(Candidate(m.share.text, cost, judge(cost, least, m is best, partition_key)) for cost, m in found)
+    candidates = tuple(
+        Candidate(m.share.text, c.cost, judge(c.cost, least, m is best, partition_key)) for c, m in found
+    )
     why = why_pinned or f"the cheapest of {len(found)}; a sector counts as two instructions"
     choice = Choice("partition", best.share.text, candidates, why)
     pins = ("partition", best.share.text), *taken.pins
-    return best, Taken(taken.block, taken.cost, (choice, *taken.choices), pins)
+    return best, Taken(taken.block, taken.cost, (choice, *taken.choices), pins, (*allowed, *taken.counted))
 
 
 def _has_pins(call: Call, others: Sequence[Operand], made: PreparedShare) -> bool:
@@ -200,18 +210,13 @@ def choose_widths(
         if not others:
             raise NotHad("width", "nothing of it is in memory")
         raise NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
-    found = []
-    for cap in caps:
-        block = build(cap)
-        found.append((hear(context, pinned in (None, cap)).cost((block,)), cap, block))
-    (cost, cap, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
+    chosen = choose(context, caps, build, lambda n: pinned in (None, n), lambda n: {"elems": n})
     if not others:
-        return Taken(block, cost, (), ())
-    candidates = tuple(Candidate({"elems": c}, own_cost, judge(own_cost, cost, c == cap)) for own_cost, c, _ in found)
-    is_widest = cap == found[0][1]
-    why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
-    choice = Choice("vector_width", {"elems": cap}, candidates, why_pinned or why)
-    return Taken(block, cost, (choice,), (("width", cap),))
+        return Taken(chosen.block, chosen.cost, (), (), chosen.counted)
+    cap = chosen.value
+    why = "the widest that any operand in memory allows" if cap == caps[0] else f"the cheapest of {len(caps)}"
+    choice = Choice("vector_width", {"elems": cap}, chosen.candidates, chosen.why_pinned or why)
+    return Taken(chosen.block, chosen.cost, (choice,), (("width", cap),), chosen.counted)
 
 
 def _access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
@@ -229,7 +234,7 @@ def widest_of(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
         return 1
     digit, width = owned.digits[owned.walked[-1]], 1
     while width * 2 <= cap and digit.extent % (width * 2) == 0 and owned.keeps_together(width * 2):
-        at, _ = owned.element(step_number(owned, width * 2))
+        at, _ = owned.element(owned.number(width * 2))
         ref = ref_at(operand, at)
         if not allows_run(operand, ref, width * 2, digit, side):
             break
@@ -241,8 +246,3 @@ def digits_of(owned: Ownership, side: int) -> tuple[int, ...]:
     """The walked digits that move operand number ``side``."""
     strides = [owned.digits[k].strides[side] for k in owned.walked]
     return tuple(n for n, stride in enumerate(strides) if not (isinstance(stride, int) and stride == 0))
-
-
-def step_number(owned: Ownership, width: int) -> Index:
-    steps = owned.count // width
-    return mul(Var(owned.step, steps), width) if steps > 1 else 0

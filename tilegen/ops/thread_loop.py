@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.index import Index, Var, add, less, mul
+from tilegen.index.runs import counter
 from tilegen.ops.edges import may_pass_end
 from tilegen.ops.operand import Context, Operand
 from tilegen.plan import Repeat, Step, let
 
 UNROLL_LIMIT = 16
 _STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
+
+
+def over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    """``body`` for each value of ``var``, unrolled; once where ``var`` is no variable."""
+    return (Repeat(var, var.bound, body, True),) if isinstance(var, Var) else body
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,7 @@ class ThreadLoop:
     @property
     def place(self) -> Index:
         """The number of a trip in its chunk."""
-        return Var(self.step, self.unrolled) if self.unrolled > 1 else 0
+        return counter(self.step, self.unrolled)
 
     @property
     def number(self) -> Index:
@@ -63,9 +69,7 @@ class ThreadLoop:
     def build(self, start: tuple[Step, ...], *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
         """Each body, behind ``start``, for every trip of a chunk, one after the other, for every chunk."""
         bodies = tuple((*start, *body) for body in bodies)
-        if isinstance(self.place, Var):
-            bodies = tuple((Repeat(self.place, self.place.bound, body, True),) for body in bodies)
-        body = tuple(step for one in bodies for step in one)
+        body = tuple(step for one in bodies for step in over(self.place, one))
         return body if self.chunks == 1 else (Repeat(Var(self.chunk, self.chunks), self.chunks, body, False),)
 
 

@@ -12,7 +12,7 @@ from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
 from tilegen.decisions import count_words
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.notebooks import Shown
-from tilegen.ops.expand import expand_spec
+from tilegen.ops import expand_spec
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.report import describe_tensor_memory, explain_plan

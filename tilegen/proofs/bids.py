@@ -15,6 +15,7 @@ from tilegen.access import distinct
 from tilegen.index import Index, Var, add, bound, evaluate, least, less, mod, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.recurrences import join_recurrences, pick_values, recurrence
+from tilegen.index.runs import counter
 from tilegen.plan import Memory, Plan
 from tilegen.proofs.owned_boxes import Owned
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
@@ -123,7 +124,7 @@ def _thin_axis(bids: Sequence[Bid], name: str, extent: int) -> Thinned | None:
     if len(moves) > 1:
         return None
     (rises,) = moves
-    within: dict[str, Index] = {name: Var(name, common.period) if common.period > 1 else 0}
+    within: dict[str, Index] = {name: counter(name, common.period)}
     reaches = [0] if not any(rises) else []
     for d in [d for d, rise in enumerate(rises) if rise]:
         first = [substitute(b.start[d], within) for b in bids]

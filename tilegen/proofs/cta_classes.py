@@ -25,6 +25,7 @@ from tilegen.index import (
 )
 from tilegen.index.recurrences import Recurrence, Trips, join_recurrences, pick_values, recurrence
 from tilegen.index.rows import Ints, distinct_rows
+from tilegen.index.runs import counter
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan, begin, walk
@@ -105,7 +106,7 @@ def _pick_axis(observed: Sequence[Observation], axis: int, extent: int, grid: Ct
     if extent <= _FEW:
         return np.arange(extent), True
     v = Var(CTA_AXES[axis], extent)
-    fixed: dict[str, Index] = {**case, **{a: Var(a, n) if n > 1 else 0 for a, n in zip(CTA_AXES, grid, strict=True)}}
+    fixed: dict[str, Index] = {**case, **{a: counter(a, n) for a, n in zip(CTA_AXES, grid, strict=True)}}
     unsure = {o.array for o in observed if o.array and _find_sure(o, fixed, case) is None}
     courses: list[Recurrence | None] = []
     for o in observed:

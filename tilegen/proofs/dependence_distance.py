@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tilegen.index import Index, Var, add, mul, substitute
 from tilegen.index.bounds import highest
 from tilegen.index.recurrences import join_recurrences, recurrence
+from tilegen.index.runs import counter
 from tilegen.plan import Touch, Visit
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
@@ -118,7 +119,7 @@ def _reach(
         if all(low < stop and first < high for (first, stop), (low, high) in zip(ranges, own, strict=True)):
             return "{} is touched outside of the loop too"
     fixed = {**numbers, **_fix_outer(inside, which, numbers)}
-    fixed[v.name] = Var(v.name, common.period) if common.period > 1 else 0
+    fixed[v.name] = counter(v.name, common.period)
     near = [_range(inside, d, fixed) for d in range(len(rises))]
     return min(-(-(high - low) // abs(rise)) for (low, high), rise in zip(near, rises, strict=True) if rise)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilegen.index import Formula, Index, Var, add, div, mul, multiple, names_of, substitute
+from tilegen.index.runs import counter
 from tilegen.plan import Plan, Step, Sync, Visit, walk
 from tilegen.proofs.finding import UNPROVEN_MEETING, Finding
 from tilegen.proofs.ranges import begin_role, say
@@ -52,7 +53,7 @@ def agree(x: Index, threads: int, count: int) -> bool:
     (True, True, False, False)
     """
     teams = -(-threads // count)
-    team = Var("team__", teams) if teams > 1 else 0
+    team = counter("team__", teams)
     tx = add(mul(team, count), Var(_MEMBER, count))
     axes = {name: substitute(axis, {"tx": tx}) for name, axis in thread_variables(threads).items()}
     return _is_same(substitute(x, axes))

@@ -29,6 +29,7 @@ from tilegen.index import (
     substitute,
     variables,
 )
+from tilegen.index.runs import counter
 from tilegen.kept import keep_of_two
 from tilegen.plan import Block, Compute, Let, Plan, Repeat, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.plan.walk import enter_repeat
@@ -263,7 +264,7 @@ def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
             continue
         guards = (*meant.guards, substitute(s.when, meant.values))
         for region in s.regions.values():
-            elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
+            elements = [counter(f"element{d}", n) for d, n in enumerate(region.lengths)]
             at = [add(substitute(x, meant.values), e) for x, e in zip(region.begins, elements, strict=True)]
             for x, n in zip(at, region.buffer.shape, strict=True):
                 yield Observed(less(-1, x), loops, guards)

@@ -9,6 +9,7 @@ from itertools import count
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, least, less, minimum, names_of, sub, substitute, variables
 from tilegen.index.recurrences import Recurrence, join_recurrences, recurrence
+from tilegen.index.runs import counter
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
 from tilegen.proofs.dependence_distance import Around, ArrayTouch, Places, find_distance, spot_of_touch
 from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
@@ -259,7 +260,7 @@ def _study_region(study: Study, region: Region, values: Mapping[str, Index], wit
         return
     for x, length, extent in zip(begins, region.lengths, region.buffer.shape, strict=True):
         _study_side(study, x, length, extent, within, said)
-    elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
+    elements = [counter(f"element{d}", n) for d, n in enumerate(region.lengths)]
     at = [add(x, e) for x, e in zip(begins, elements, strict=True)]
     for flat in region.buffer.layout.place(at, region.buffer.shape).values():
         study.note_place(region.buffer.root, begins, flat, within, said, is_meant=True)

@@ -272,7 +272,7 @@ class SyncStatement:
 class WholeCall:
     """An op on whole global arrays: the only one of its spec, which then has no grid and no threads of its own.
 
-    ``arrays``: its operands by field name. ``ops.expand`` turns it into the statements that carry it out, tile by tile.
+    ``arrays``: its operands by field name. ``ops`` turns it into the statements that carry it out, tile by tile.
     ``nodes``: what the text has for each field that it gives.
     """
 
@@ -358,8 +358,8 @@ class Constant:
 class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
-    ``whole`` is the op on whole arrays that ``ops`` carry out, once expanded; ``choices`` were made for all of it before
-    its ops were planned. Specs that say the same kernel are equal, whatever their path, text, whole, choices, notes.
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once expanded. ``choices`` are of the kernel as a whole.
+    Specs that say the same kernel are equal, whatever their path, text, whole, choices and notes.
     """
 
     kernel: str

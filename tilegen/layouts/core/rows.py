@@ -10,6 +10,7 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, mul, sub
+from tilegen.index.runs import Run, fuse
 from tilegen.layouts.core.iters import (
     AXES,
     Iter,
@@ -53,13 +54,8 @@ def fuse_neighbours(iters: Iters) -> Iters:
     >>> fuse_neighbours((Iter(8, 8), Iter(8, 1)))
     (Iter(extent=64, stride=1, axis='m'),)
     """
-    fused: list[Iter] = []
-    for i in iters:
-        if fused and fused[-1].axis == i.axis and fused[-1].stride == mul(i.extent, i.stride):
-            fused[-1] = Iter(mul(fused[-1].extent, i.extent), i.stride, i.axis)
-        else:
-            fused.append(i)
-    return tuple(fused)
+    fused = fuse(Run(i.extent, (i.stride,), i.axis) for i in iters)
+    return tuple(Iter(run.extent, run.strides[0], str(run.guard)) for run in fused)
 
 
 def same_row(a: Iters, b: Iters) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Union
 import numpy as np
 
 from tilegen.errors import LayoutError
+from tilegen.index import runs
 from tilegen.layouts.core.iters import is_symbolic, quotient, remainder
 from tilegen.notebooks import Shown
 
@@ -299,13 +300,8 @@ def fuse(modes: Iterable[tuple[int, int]]) -> Modes:
     >>> fuse([(2, 1), (2, 2), (4, 5)])
     [(4, 1), (4, 5)]
     """
-    fused: Modes = []
-    for extent, stride in modes:
-        if fused and stride == fused[-1][0] * fused[-1][1]:
-            fused[-1] = (fused[-1][0] * extent, fused[-1][1])
-        else:
-            fused.append((extent, stride))
-    return fused
+    fused = runs.fuse(runs.Run(extent, (stride,)) for extent, stride in reversed(tuple(modes)))
+    return [(run.extent, run.strides[0]) for run in reversed(fused)]
 
 
 def fuse_digits(modes: Iterable[tuple[int, int]]) -> Modes:

@@ -134,7 +134,7 @@ def right_inverse(columns: Sequence[int], bits: int) -> Columns | int:
     return tuple(result)
 
 
-class Run(NamedTuple):
+class BitRun(NamedTuple):
     """``length`` bits from ``source`` that all move to ``target``: ((x >> source) % 2**length) << target."""
 
     source: int
@@ -142,11 +142,11 @@ class Run(NamedTuple):
     length: int
 
 
-def runs(columns: Sequence[int]) -> tuple[Run, ...]:
+def runs(columns: Sequence[int]) -> tuple[BitRun, ...]:
     """The matrix as a XOR of shifted bit fields, the longest first along each diagonal.
 
     >>> runs((1, 2, 4 | 1))
-    (Run(source=0, target=0, length=3), Run(source=2, target=0, length=1))
+    (BitRun(source=0, target=0, length=3), BitRun(source=2, target=0, length=1))
     """
     left = {(k, j) for k, column in enumerate(columns) for j in set_bits(column)}
     found = []
@@ -156,7 +156,7 @@ def runs(columns: Sequence[int]) -> tuple[Run, ...]:
             left.remove((k + length, j + length))
             length += 1
         if length:
-            found.append(Run(k, j, length))
+            found.append(BitRun(k, j, length))
     return tuple(found)
 
 

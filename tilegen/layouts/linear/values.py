@@ -15,8 +15,8 @@ from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, div, mod, mul, xor
 from tilegen.layouts.core.iters import flatten, is_symbolic, require_index, require_shape, split
 from tilegen.layouts.linear.matrices import (
+    BitRun,
     Columns,
-    Run,
     bits_of,
     eliminate,
     image_of,
@@ -260,11 +260,11 @@ def _narrow(x: Any, bits: int) -> Any:
     return int(x) if isinstance(x, np.integer) else x
 
 
-def _move(x: Any, moves: Sequence[Run]) -> Any:
+def _move(x: Any, moves: Sequence[BitRun]) -> Any:
     return _join([(x, moves)])
 
 
-def _join(terms: Sequence[tuple[Any, Sequence[Run]]]) -> Any:
+def _join(terms: Sequence[tuple[Any, Sequence[BitRun]]]) -> Any:
     """XOR of bit fields; of expressions, those that share no bit with the sum so far are added."""
     total: Any = 0
     support = 0
@@ -277,7 +277,7 @@ def _join(terms: Sequence[tuple[Any, Sequence[Run]]]) -> Any:
     return total
 
 
-def _cut(x: Any, run: Run) -> Any:
+def _cut(x: Any, run: BitRun) -> Any:
     mask = (1 << run.length) - 1
     if not is_symbolic(x):
         return ((x >> run.source) & mask) << run.target

@@ -10,14 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tilegen.decisions import Candidate, Choice, Cost, judge
+from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
+from tilegen.index.runs import counter
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
-from tilegen.ops.pins import NotHad, hear, pick, say_known
+from tilegen.ops.pins import NotHad, choose, say_known
+from tilegen.ops.thread_loop import over
 from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
@@ -26,7 +28,6 @@ from tilegen.plan import (
     STMATRIX_TRANS,
     Block,
     Move,
-    Repeat,
     Step,
 )
 from tilegen.spec.data import Buffer, Call
@@ -69,24 +70,22 @@ def plan_matrices(
     Raises Refused where the two layouts are no matrix fragment, NotHad where it has not so many matrices.
     """
     fit = fit_matrices(context, register, shared)
-    found: list[tuple[Cost, int, Block]] = []
     if pinned not in (None, *fit.counts):
         raise NotHad("matrices", f"matrices that fit in one access: {say_known(fit.counts)}", fit.counts)
-    for count in fit.counts:
-        block = _block(context, call, fit, shared, loads, count)
-        found.append((hear(context, pinned in (None, count)).cost((block,)), count, block))
-    (cost, picked, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
-    candidates = tuple(Candidate(_value(n, fit.trans), c, judge(c, cost, n == picked)) for c, n, _ in found)
+    chosen = choose(
+        context, fit.counts, lambda n: _block(context, call, fit, shared, loads, n),
+        lambda n: pinned in (None, n), lambda n: _value(n, fit.trans),
+    )  # fmt: skip
     fits = "registers in order are the words of whole matrices, and each row is 16 contiguous, aligned bytes"
-    why = f"the cheapest of {len(found)} that fit" if len(found) > 1 else "the only number that fits"
-    why = why_pinned or why
+    why = f"the cheapest of {len(fit.counts)} that fit" if len(fit.counts) > 1 else "the only number that fits"
+    why = chosen.why_pinned or why
     choices = (
-        Choice("matrices", _value(picked, fit.trans), candidates, f"{why}; {fits}"),
+        Choice("matrices", _value(chosen.value, fit.trans), chosen.candidates, f"{why}; {fits}"),
         Choice(
             "registers_per_thread", fit.owned.count, (), "the elements that the register layout gives to one thread"
         ),
     )
-    return Planned((block,), cost, choices, (("matrices", picked),))
+    return Planned((chosen.block,), chosen.cost, choices, (("matrices", chosen.value),), counted=chosen.counted)
 
 
 def _value(count: int, trans: bool) -> dict[str, int | bool]:
@@ -168,7 +167,7 @@ def _row(owned: Ownership, trans: bool, count: int, first: Index) -> tuple[tuple
     Lane 8 k + r gives row r of matrix k: the element that lane 4 r holds first, or with ``trans`` lane r / 2 as its
     element r % 2.
     """
-    r, k = Var("<row>", _ROWS), Var("<matrix>", count) if count > 1 else 0  # names that no spec may give
+    r, k = Var("<row>", _ROWS), counter("<matrix>", count)  # names that no spec may give
     element = add(first, mul(k, 2))
     at, _ = owned.element(add(element, mod(r, 2)) if trans else element)
     holder: dict[str, Index] = {"laneid": div(r, 2) if trans else mul(r, 4)}
@@ -181,11 +180,10 @@ def _block(context: Context, call: Call, fit: Fit, shared: Operand, loads: bool,
     name = "_".join(["copy", *(r.buffer.name for r in (*call.read, *call.written))])
     owned = fit.owned
     elems, steps = 2 * count, owned.count // (2 * count)
-    step: Index = Var(owned.step, steps) if steps > 1 else 0
+    step = counter(owned.step, steps)
     at, slot = _row(owned, fit.trans, count, mul(step, elems))
     formals = Formals((owned.operand, shared), (True, True), call.scope, owned.names)
     register, row = formals.see(0, owned.operand.memory[slot]), formals.see(1, ref_at(shared, at))
     via = _INSTRUCTIONS[loads, fit.trans]
     move: Step = Move(register, row, elems, via=via) if loads else Move(row, register, elems, via=via)
-    body = (Repeat(step, steps, (move,), True),) if isinstance(step, Var) else (move,)
-    return formals.block(name, owned.guard(body, stores=not loads), context.op)
+    return formals.block(name, owned.guard(over(step, (move,)), stores=not loads), context.op)

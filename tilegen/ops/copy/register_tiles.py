@@ -12,36 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from math import prod
 
-from tilegen.index import Index, Var, add, mul, multiple
-from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
+from tilegen.index import Index, add, multiple
+from tilegen.index.runs import counter, fuse
+from tilegen.ops.digits import Digit, Place, fuse_places, spread
 from tilegen.ops.edges import allows_width, guarded_dims
-from tilegen.ops.operand import Operand, parts_of, ref_at
+from tilegen.ops.operand import Operand, join_operands, ref_at
+from tilegen.ops.ordered_tile import OrderedTile, place_of
 
 _LANES = 32
 MOST_RUN_BYTES = 256  # of a register tile that is one run: 64 registers
 WORD_BYTES = 4  # of a register
 _LINE_BYTES = 128  # global memory is cached by lines of four sectors: a request looks each of its lines up
-
-
-@dataclass(frozen=True)
-class TurnedTile:
-    """The tile of a copy as digits, two of which count: src is contiguous along ``column``, dst along ``row``."""
-
-    operands: tuple[Operand, Operand]
-    digits: tuple[Digit, ...]
-    guarded: frozenset[int]
-    row: int
-    column: int
-
-    @property
-    def count(self) -> int:
-        return prod(d.extent for d in self.digits)
-
-    def at(self, values: Sequence[Index]) -> tuple[Index, ...]:
-        """The region's coordinates of the element with these digits."""
-        return coordinates(self.digits, values, len(self.operands[0].dims))
 
 
 @dataclass(frozen=True)
@@ -80,7 +62,7 @@ class TileOrder:
     says which of the two come first.
     """
 
-    parts: tuple[tuple[int, int, int], ...]
+    parts: tuple[Place, ...]
     inner: str
     along_src: int
     along_dst: int
@@ -92,7 +74,7 @@ class TileOrder:
 
 def refuse_turn(operands: tuple[Operand, Operand]) -> str | None:
     """Why there is nothing to turn over between these operands, or None."""
-    digits = fuse(join([parts_of(o) for o in operands], operands[0].lengths))
+    digits = fuse(join_operands(operands))
     rows, columns = ([k for k, d in enumerate(digits) if d.strides[side] == 1] for side in (1, 0))
     for operand, found in zip(operands, (columns, rows), strict=True):
         if not found:
@@ -102,16 +84,8 @@ def refuse_turn(operands: tuple[Operand, Operand]) -> str | None:
     return None
 
 
-def turned_tile(operands: tuple[Operand, Operand]) -> TurnedTile:
-    """The tile of two operands that ``refuse_turn`` has nothing against."""
-    guarded = guarded_dims(operands[0]) | guarded_dims(operands[1])
-    digits = fuse(join([parts_of(o) for o in operands], operands[0].lengths), guarded)
-    row, column = (next(k for k, d in enumerate(digits) if d.strides[side] == 1) for side in (1, 0))
-    return TurnedTile(operands, digits, guarded, row, column)
-
-
 # ---------------------------------------------------------------- what there is to choose from
-def shapes_of(tile: TurnedTile) -> tuple[Shape, ...]:
+def shapes_of(tile: OrderedTile) -> tuple[Shape, ...]:
     """Every shape with accesses that its side allows, but for a single element; fewest accesses an element first."""
     columns, rows = (_widths(tile, side) for side in (0, 1))
     shapes = {(r, c): Shape(r, c, c, r) for r in rows for c in columns if r * c > 1}
@@ -119,13 +93,13 @@ def shapes_of(tile: TurnedTile) -> tuple[Shape, ...]:
     return tuple(sorted(shapes.values(), key=lambda s: ((s.loads + s.stores) / s.elems, s.elems)))
 
 
-def _runs(tile: TurnedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]:
+def _runs(tile: OrderedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]:
     """Shapes that take the whole of a side's own dimension, and of the other's so many ``counts`` that follow in it.
 
     Only where a vector that goes on from one to the next is wider than one inside of it.
     """
     operand = tile.operands[side]
-    own, other = (tile.row, tile.column) if side else (tile.column, tile.row)
+    own, other = tile.contiguous(side), tile.contiguous(1 - side)
     whole = tile.digits[own].extent
     follows = tile.digits[other].strides[side] == whole and tile.digits[other].axes[side] == tile.digits[own].axes[side]
     has_known_extents = all(isinstance(n, int) for n in operand.memory.shape)  # else no vector across rows is proved
@@ -139,7 +113,7 @@ def _runs(tile: TurnedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]
             continue
         values: list[Index] = [_digit_in_steps(tile, k, count if k == other else 1) for k in range(len(tile.digits))]
         values[own] = 0
-        ref, width = ref_at(operand, tile.at(values)), 1
+        ref, width = ref_at(operand, place_of(tile, values)), 1
         run = replace(tile.digits[own], extent=count * whole)
         while allows_width(operand, ref, width * 2, run, side, frozenset()):
             width *= 2
@@ -156,10 +130,9 @@ def word_elems(elem_bytes: int) -> int:
     return max(1, WORD_BYTES // elem_bytes)
 
 
-def _digit_in_steps(tile: TurnedTile, k: int, step: int) -> Index:
+def _digit_in_steps(tile: OrderedTile, k: int, step: int) -> Index:
     """Any value of a digit that is a multiple of ``step``."""
-    count = tile.digits[k].extent // step
-    return mul(Var(f"digit{k}", count), step) if count > 1 else 0
+    return counter(f"digit{k}", tile.digits[k].extent // step, step)
 
 
 def ends_between(operand: Operand, digit: Digit, count: int) -> bool:
@@ -170,31 +143,32 @@ def ends_between(operand: Operand, digit: Digit, count: int) -> bool:
     return weight == 1 and extent % count == 0 and multiple(begin) % count == 0 and multiple(end) % count == 0
 
 
-def _widths(tile: TurnedTile, side: int) -> list[int]:
+def _widths(tile: OrderedTile, side: int) -> list[int]:
     """1, 2, 4, ... elements, as far as operand number ``side`` can move them at once wherever the tile begins."""
-    operand, own = tile.operands[side], tile.row if side else tile.column
+    operand, own = tile.operands[side], tile.contiguous(side)
     widths = [1]
     while tile.digits[own].extent % (widths[-1] * 2) == 0:
         width = widths[-1] * 2
         values = [_digit_in_steps(tile, k, width if k == own else 1) for k in range(len(tile.digits))]
-        ref = ref_at(operand, tile.at(values))
+        ref = ref_at(operand, place_of(tile, values))
         if not allows_width(operand, ref, width, tile.digits[own], side, tile.guarded):
             break
         widths.append(width)
     return widths
 
 
-def orders_of(tile: TurnedTile, shape: Shape) -> tuple[TileOrder, ...]:
+def orders_of(tile: OrderedTile, shape: Shape) -> tuple[TileOrder, ...]:
     """Every way to lay a warp over the tile: 1, 2, 4, .. 32 neighbours along one side, the others along the other."""
     extents = [d.extent for d in tile.digits]
-    extents[tile.row] //= shape.rows
-    extents[tile.column] //= shape.columns
-    weights = {tile.row: shape.rows, tile.column: shape.columns}
-    found: dict[tuple[tuple[int, int, int], ...], TileOrder] = {}
-    for inner, outer, name in ((tile.column, tile.row, "src"), (tile.row, tile.column, "dst")):
+    column, row = tile.contiguous(0), tile.contiguous(1)
+    extents[row] //= shape.rows
+    extents[column] //= shape.columns
+    weights = {row: shape.rows, column: shape.columns}
+    found: dict[tuple[Place, ...], TileOrder] = {}
+    for inner, outer, name in ((column, row, "src"), (row, column, "dst")):
         for near in _powers(extents[inner], _LANES):
             far = _powers(extents[outer], _LANES // near)[-1]
-            for others in _outer_orders(tile, extents):
+            for others in _outer_orders(extents, row, column):
                 split = ((outer, far), (inner, near))
                 parts = _parts(extents, weights, others, split)
                 lanes = (near, far) if name == "src" else (far, near)
@@ -207,48 +181,43 @@ def _powers(extent: int, most: int) -> list[int]:
     return [1 << k for k in range(most.bit_length()) if extent % (1 << k) == 0]
 
 
-def _outer_orders(tile: TurnedTile, extents: Sequence[int]) -> list[tuple[int, ...]]:
+def _outer_orders(extents: Sequence[int], row: int, column: int) -> list[tuple[int, ...]]:
     """The other digits, outermost first: as they stand, and the other way round where a warp reaches into them."""
-    others = tuple(k for k in range(len(extents)) if k not in (tile.row, tile.column))
-    small = extents[tile.row] * extents[tile.column] < _LANES
+    others = tuple(k for k in range(len(extents)) if k not in (row, column))
+    small = extents[row] * extents[column] < _LANES
     return list(dict.fromkeys([others, others[::-1]])) if small else [others]
 
 
 def _parts(
     extents: Sequence[int], weights: dict[int, int], others: Sequence[int], split: Sequence[tuple[int, int]]
-) -> tuple[tuple[int, int, int], ...]:
+) -> tuple[Place, ...]:
     """The other digits, then what is left of the two split ones, then the neighbours; equal neighbours are joined."""
     parts = [(k, 1, extents[k]) for k in others]
     parts += [(k, weights[k] * lanes, extents[k] // lanes) for k, lanes in split]
     parts += [(k, weights[k], lanes) for k, lanes in split]
-    out: list[tuple[int, int, int]] = []
-    for digit, weight, extent in (p for p in parts if p[2] > 1):
-        if out and out[-1][0] == digit and out[-1][1] == weight * extent:
-            extent *= out.pop()[2]
-        out.append((digit, weight, extent))
-    return tuple(out)
+    return fuse_places(p for p in parts if p[2] > 1)
 
 
 # ---------------------------------------------------------------- where they lie
-def digits_at(tile: TurnedTile, shape: Shape, order: TileOrder, group: Index, row: Index, column: Index) -> list[Index]:
+def digits_at(
+    tile: OrderedTile, shape: Shape, order: TileOrder, group: Index, row: Index, column: Index
+) -> list[Index]:
     """The digits of element (row, column) of a register tile."""
-    values: list[Index] = [0] * len(tile.digits)
-    numbers = split_number(group, [p[2] for p in order.parts])
-    for (digit, weight, _), number in zip(order.parts, numbers, strict=True):
-        values[digit] = add(values[digit], mul(number, weight))
-    values[tile.row] = add(values[tile.row], row)
-    values[tile.column] = add(values[tile.column], column)
+    values = spread(group, order.parts, [0] * len(tile.digits))
+    for side, place in ((1, row), (0, column)):
+        k = tile.contiguous(side)
+        values[k] = add(values[k], place)
     return values
 
 
-def coalesced(tile: TurnedTile, shape: Shape) -> tuple[TileOrder, ...]:
+def coalesced(tile: OrderedTile, shape: Shape) -> tuple[TileOrder, ...]:
     """The orders that touch the fewest lines of global memory: a layout can move what lies in banks, but no lines."""
     orders = orders_of(tile, shape)
     lines = [count_lines(tile, shape, order) for order in orders]
     return tuple(order for order, n in zip(orders, lines, strict=True) if n == min(lines))
 
 
-def count_lines(tile: TurnedTile, shape: Shape, order: TileOrder) -> int:
+def count_lines(tile: OrderedTile, shape: Shape, order: TileOrder) -> int:
     """128-byte lines of global memory that all accesses of the tile touch, rows taken to begin with a line.
 
     Lanes are looked up in groups that move 128 bytes together: 8 lanes of 16 bytes in four lines are four look-ups,
@@ -258,10 +227,9 @@ def count_lines(tile: TurnedTile, shape: Shape, order: TileOrder) -> int:
     lines = 0
     for side, operand in enumerate(tile.operands):
         if operand.memory.traits.has_sectors:
-            own, other, inside, accesses, width = (
-                (tile.row, tile.column, shape.rows, shape.stores, shape.store)
-                if side
-                else (tile.column, tile.row, shape.columns, shape.loads, shape.load)
+            own, other = tile.contiguous(side), tile.contiguous(1 - side)
+            inside, accesses, width = (
+                (shape.rows, shape.stores, shape.store) if side else (shape.columns, shape.loads, shape.load)
             )
             elems = _LINE_BYTES // operand.elem_bytes
             along, held = (own, elems) if width == inside else (other, max(1, elems // inside))
@@ -270,7 +238,7 @@ def count_lines(tile: TurnedTile, shape: Shape, order: TileOrder) -> int:
 
 
 @cache
-def _count_lookups(parts: tuple[tuple[int, int, int], ...], lanes: int, own: int, line_elems: int, group: int) -> int:
+def _count_lookups(parts: tuple[Place, ...], lanes: int, own: int, line_elems: int, group: int) -> int:
     """Lines that the lanes of a warp touch, group by group; a line holds ``line_elems`` along digit ``own``."""
     touched = []
     for lane in range(lanes):

@@ -8,57 +8,54 @@ follow one another, as pixels of 3 bytes do, is loaded (stored) as the one run t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from tilegen.access import SECTOR_BYTES
-from tilegen.cost.count import Counted, cost_of
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, add, div, every, mod, mul, variables
+from tilegen.index.runs import counter
 from tilegen.ops.copy.register_tiles import (
     Shape,
     TileOrder,
-    TurnedTile,
     coalesced,
     digits_at,
     ends_between,
     orders_of,
     shapes_of,
-    turned_tile,
     word_elems,
 )
-from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_columns, turn_run, turns_by_columns
+from tilegen.ops.copy.register_turns import block_elems, turn_columns, turn_run, turns_by_columns
 from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Heard, Operand, Refused, ref_at
-from tilegen.ops.partition import is_flat
-from tilegen.ops.pins import NotHad, hear, pick, say_known
-from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
+from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
+from tilegen.ops.ordered_tile import OrderedTile, is_flat, place_of, tile_over
+from tilegen.ops.pins import NotHad, pick, say_known
+from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, over, stage_loop
 from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flatten, register_memory, when
-from tilegen.scopes import threads_of
 from tilegen.spaces import SPACES
 from tilegen.spec.pinning import spell
 
 
 # ---------------------------------------------------------------- the function
 def turn_block(
-    context: Context, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str, turns: bool = True
+    context: Context, tile: OrderedTile, shape: Shape, order: TileOrder, name: str, scope: str, turns: bool = True
 ) -> Block:
     """The function that copies the tile with this shape of register tile, each thread those that ``order`` gives it.
 
     Not ``turns``: only what accesses memory, which is all that has a cost.
     """
-    thread, threads = threads_of(scope, context.launch.threads)
-    names = {n: context.fresh(n) for n in ("i", "j", "r", "c", "k", "regs", "pairs", "pack")}
+    names = {n: context.fresh(n) for n in ("r", "c", "k", "regs", "pairs", "pack")}
     groups = tile.count // shape.elems
-    count = -(-groups // threads)
-    loop = ThreadLoop(count, UNROLL_LIMIT if count <= UNROLL_LIMIT else 1, names["i"], names["j"])
-    loop = stage_loop(loop, tile.operands, shape.elems, groups % threads == 0)
-    trip = enter_trip(context, add(mul(loop.number, threads), thread), groups)
+    count = -(-groups // tile.threads)
+    loop = ThreadLoop(count, UNROLL_LIMIT if count <= UNROLL_LIMIT else 1, tile.step, tile.chunk)
+    loop = stage_loop(loop, tile.operands, shape.elems, groups % tile.threads == 0)
+    trip = enter_trip(context, add(mul(loop.number, tile.threads), tile.thread), groups)
     flat = [is_flat(o, tile.digits) for o in tile.operands]
     guarded = [may_pass_end(o) for o in tile.operands]
-    formals = Formals(tile.operands, flat, scope, {*names.values(), context.fresh("group")}, guarded, names["j"])
+    taken = {tile.step, tile.chunk, *names.values(), context.fresh("group")}
+    formals = Formals(tile.operands, flat, scope, taken, guarded, tile.chunk)
     registers = _registers(tile, shape, loop.sets, names)
     body = loop.build(trip.start, *_moves(tile, shape, order, formals, registers, loop, trip, names, turns))
     if not turns:
@@ -69,7 +66,7 @@ def turn_block(
     return formals.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
 
 
-def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
+def _registers(tile: OrderedTile, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
     """The register tiles of ``sets`` trips as loaded, words on the way, and columns as stored."""
     dtype, size = tile.operands[0].buffer.dtype, tile.operands[0].elem_bytes
     columns = block_elems(size, shape.rows, shape.columns) if turns_by_columns(shape, size) else shape.columns
@@ -81,15 +78,15 @@ def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str])
 
 
 def _moves(
-    tile: TurnedTile, shape: Shape, order: TileOrder, formals: Formals, registers: tuple[Memory, Memory, Memory],
+    tile: OrderedTile, shape: Shape, order: TileOrder, formals: Formals, registers: tuple[Memory, Memory, Memory],
     loop: ThreadLoop, trip: Entry, names: dict[str, str], turns: bool,
 ) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     (regs, pairs, pack), pad = registers, tile.operands[0].pad
     group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
-    r = step_of(names["r"], shape.loads)
+    r = counter(names["r"], shape.loads)
     row, start = div(mul(r, shape.load), shape.columns), mod(mul(r, shape.load), shape.columns)
-    source = tile.at(digits_at(tile, shape, order, group, row, start))
+    source = place_of(tile, digits_at(tile, shape, order, group, row, start))
     load = Move(
         regs[add(first, mul(r, shape.load))], formals.see(0, ref_at(tile.operands[0], source)), shape.load,
         _inside(tile, 0, shape, order, group, row),
@@ -97,13 +94,13 @@ def _moves(
 
     def put(column: Index, row: Index, at: Ref) -> tuple[Move, Index]:
         """A store, and the condition that it has."""
-        to = tile.at(digits_at(tile, shape, order, group, row, column))
+        to = place_of(tile, digits_at(tile, shape, order, group, row, column))
         held = _inside(tile, 1, shape, order, group, column)
         return Move(formals.see(1, ref_at(tile.operands[1], to)), at, shape.store), held
 
     if turns_by_columns(shape, regs.elem_bytes):
         side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
-        k, c = step_of(names["k"], side), step_of(names["c"], shape.columns // side)
+        k, c = counter(names["k"], side), counter(names["c"], shape.columns // side)
         step = add(mul(c, side), k)
         is_turned = shape.rows > 1 and shape.columns > 1
         store, held = put(step, 0, pack[mul(k, shape.rows)] if is_turned else regs[add(first, c)])
@@ -112,7 +109,7 @@ def _moves(
         if is_turned and turns:
             turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, at, names["r"])
     else:
-        k, c = step_of(names["c"], shape.stores), 0
+        k, c = counter(names["c"], shape.stores), 0
         step = div(mul(k, shape.store), shape.rows)
         store, held = put(step, mod(mul(k, shape.store), shape.rows), pack[mul(k, shape.store)])
         turn = turn_run(regs, pack, shape, first, names["k"]) if turns else ()
@@ -124,7 +121,7 @@ def _moves(
     return (when(trip.held, *when(ends, *over(r, pad_load(load, pad)), *stores)),)
 
 
-def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
+def _inside(tile: OrderedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
     """The condition that one side's vector number ``step`` lies in its array.
 
     Where an end of the array can only fall between register tiles, that of the last vector says it for all.
@@ -132,10 +129,10 @@ def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: 
     operand = tile.operands[side]
     if not may_pass_end(operand):
         return True
-    count, digit = (shape.columns, tile.column) if side else (shape.rows, tile.row)
-    if ends_between(operand, tile.digits[digit], count):
+    count, digit = shape.columns if side else shape.rows, tile.digits[tile.contiguous(1 - side)]
+    if ends_between(operand, digit, count):
         step = count - 1
-    at = tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0))))
+    at = place_of(tile, digits_at(tile, shape, order, group, *((0, step) if side else (step, 0))))
     return edge_guard(operand, at).both
 
 
@@ -169,11 +166,32 @@ def is_lane_order(lanes: Mapping[str, object]) -> bool:
 class _Found:
     shape: Shape
     order: TileOrder
-    counted: tuple[Counted, ...]
-    cost: Cost
+    counted: CountedSteps
+
+    @property
+    def cost(self) -> Cost:
+        return self.counted.cost
 
 
-Tries = dict[tuple[Shape, TileOrder], tuple[_Found, Heard]]
+@dataclass(frozen=True)
+class _Case:
+    """What the figures of a register tile depend on: the same under any layout that is dense and keeps as much."""
+
+    around: tuple[object, ...]
+    tile: OrderedTile
+    shape: Shape
+    order: TileOrder
+    name: str
+    scope: str
+    context: Context = field(compare=False)
+
+
+@lru_cache(maxsize=1024)
+def _count(case: _Case) -> CountedSteps:
+    """The accesses of a shape and an order, counted once for equal surroundings."""
+    return case.context.count(
+        turn_block(case.context, case.tile, case.shape, case.order, case.name, case.scope, turns=False)
+    )
 
 
 def plan_register_tile(
@@ -183,24 +201,25 @@ def plan_register_tile(
 
     Raises Refused where neither side can move two elements at once, NotHad where there is none as ``pins`` say.
     """
-    tile = turned_tile(operands)
+    tile = tile_over(context, operands, scope)
     shapes = shapes_of(tile)
     if not shapes:
         raise Refused("neither side can move two contiguous, aligned elements at once")
     found: list[_Found] = []
-    tried, known = 0, _known_tries(context.around, tile, name, scope)
+    tried, around = 0, context.around
 
-    def cost(shape: Shape, order: TileOrder) -> _Found:
-        return _try(hear(context, pins.has(shape, order)), known, tile, shape, order, name, scope)
+    def count(shape: Shape, order: TileOrder) -> _Found:
+        return _Found(shape, order, _count(_Case(around, tile, shape, order, name, scope, context)))
 
     for shape in shapes:
         if found and _is_floor(tile, min(found, key=lambda f: f.cost.key)):
             break
         tried += 1
-        found += [cost(shape, order) for order in coalesced(tile, shape)]
-    if not any(pins.has(f.shape, f.order) for f in found):  # the search need not have come to it
-        own = [cost(shape, order) for shape, order in _list_pinned(tile, shapes, pins)]
-        found.append(min(own, key=lambda f: f.cost.key))
+        found += [count(shape, order) for order in coalesced(tile, shape)]
+    allowed = [f for f in found if pins.has(f.shape, f.order)]
+    if not allowed:  # the search need not have come to it
+        allowed = [count(shape, order) for shape, order in _list_pinned(tile, shapes, pins)]
+        found.append(min(allowed, key=lambda f: f.cost.key))
     best, why_pinned = pick(found, lambda f: pins.has(f.shape, f.order), lambda f: f.cost)
     ways = len(orders_of(tile, best.shape))
     choices: tuple[Choice, ...]
@@ -208,10 +227,11 @@ def plan_register_tile(
     if why_pinned:
         choices = tuple(replace(c, proof=why_pinned) for c in choices)
     written = ("tile", [best.shape.rows, best.shape.columns]), ("lanes", best.order.value)
-    return Planned((turn_block(context, tile, best.shape, best.order, name, scope),), best.cost, choices, written)
+    block = turn_block(context, tile, best.shape, best.order, name, scope)
+    return Planned((block,), best.cost, choices, written, counted=tuple(f.counted for f in allowed))
 
 
-def _list_pinned(tile: TurnedTile, shapes: Sequence[Shape], pins: TurnPins) -> list[tuple[Shape, TileOrder]]:
+def _list_pinned(tile: OrderedTile, shapes: Sequence[Shape], pins: TurnPins) -> list[tuple[Shape, TileOrder]]:
     """The shapes and orders that are as the pins say, fewest lines of global memory first where an order is free."""
     own = [s for s in shapes if pins.tile in (None, (s.rows, s.columns))]
     if not own:
@@ -226,40 +246,22 @@ def _list_pinned(tile: TurnedTile, shapes: Sequence[Shape], pins: TurnPins) -> l
     return found
 
 
-def _try(
-    context: Context, known: Tries, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str
-) -> _Found:
-    """A shape and an order with what they cost; under any layout that is dense and keeps as much they are the same."""
-    if (shape, order) not in known:
-        counted = context.count((turn_block(context, tile, shape, order, name, scope, turns=False),))
-        known[shape, order] = _Found(shape, order, counted, cost_of(counted)), context.heard[-1]
-    else:
-        context.heard.append(known[shape, order][1])
-    return known[shape, order][0]
-
-
-@lru_cache(maxsize=16)
-def _known_tries(around: tuple[object, ...], tile: TurnedTile, name: str, scope: str) -> Tries:
-    """The tries of one tile in one place, filled as they are made."""
-    return {}
-
-
-def _is_floor(tile: TurnedTile, found: _Found) -> bool:
+def _is_floor(tile: OrderedTile, found: _Found) -> bool:
     """No bank conflict, and no sector touched more often than once: more accesses cannot cost less."""
     order, shape = found.order, found.shape
     row_elems = {"ld": order.along_src * shape.columns, "st": order.along_dst * shape.rows}
-    whole_elems = {"ld": tile.digits[tile.column].extent, "st": tile.digits[tile.row].extent}
+    whole_elems = {kind: tile.digits[tile.contiguous(side)].extent for side, kind in enumerate(("ld", "st"))}
     size = tile.operands[0].elem_bytes
     whole = {k for k, n in row_elems.items() if n == whole_elems[k] and n * size >= SECTOR_BYTES}
     return all(
         c.wavefronts <= c.bytes_floor
         if SPACES[c.space].has_banks
         else c.sectors <= c.instructions * c.width_bytes or c.kind in whole
-        for c in found.counted
+        for _, c in found.counted.accesses
     )
 
 
-def _shape_choice(tile: TurnedTile, found: Sequence[_Found], best: _Found, tried: int, shapes: int) -> Choice:
+def _shape_choice(tile: OrderedTile, found: Sequence[_Found], best: _Found, tried: int, shapes: int) -> Choice:
     size = tile.operands[0].elem_bytes
     each = {f.shape: f for f in sorted(found, key=lambda f: f.cost.key, reverse=True)}
     each[best.shape] = best

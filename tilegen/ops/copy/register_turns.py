@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilegen.index import Index, Var, add, mul
+from tilegen.index.runs import counter
 from tilegen.ops.copy.register_tiles import WORD_BYTES, Shape, word_elems
-from tilegen.plan import BYTE_PERMUTE, Map, Memory, Move, Ref, Repeat, Step
+from tilegen.ops.thread_loop import over
+from tilegen.plan import BYTE_PERMUTE, Map, Memory, Move, Ref, Step
 
 _NIBBLE = 4  # bits of a selector that name a byte
 # Selectors of __byte_perm (CUDA Math API, Integer Intrinsics): nibble k names the byte that becomes byte k, 0 to 3 of
@@ -68,7 +70,7 @@ def turn_run(regs: Memory, pack: Memory, shape: Shape, first: Index, block: str)
     else:  # of each row the next columns, which follow one another in the run
         count, came, made = columns // per, per, per * rows
         words = [[((w * per + k) % rows, (w * per + k) // rows) for k in range(per)] for w in range(rows)]
-    b = step_of(block, count)
+    b = counter(block, count)
     body: list[Step] = []
     for elems in words:
         (row, column), sources = elems[0], [r * columns + c for r, c in elems]
@@ -101,16 +103,6 @@ def _gather(into: Ref, regs: Memory, first: Index, sources: Sequence[int]) -> tu
         steps.append(_permute(into, before, regs[add(first, word * per)], selector))
         before = into
     return tuple(steps)
-
-
-def step_of(name: str, count: int) -> Index:
-    """The variable of a loop; 0 where it has but one step."""
-    return Var(name, count) if count > 1 else 0
-
-
-def over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    """``body`` for each value of ``var``, unrolled; once where ``var`` is no variable."""
-    return (Repeat(var, var.bound, body, True),) if isinstance(var, Var) else body
 
 
 def _turn_block(

@@ -7,7 +7,7 @@ whatever its layout is. What lies before the first vector of a row and behind th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,17 +31,16 @@ from tilegen.index import (
     total,
     variables,
 )
+from tilegen.index.runs import counter, fuse
 from tilegen.ops.copy.shifted_tile import Rows
-from tilegen.ops.digits import fuse, join
-from tilegen.ops.edges import drop_known, guarded_dims, may_pass_end
+from tilegen.ops.edges import drop_known, may_pass_end
 from tilegen.ops.formals import Formals
-from tilegen.ops.op import Planned
-from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, parts_of
-from tilegen.ops.partition import OrderedTile, has_known_rows, is_flat
+from tilegen.ops.op import Planned, plan_one
+from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, join_operands
+from tilegen.ops.ordered_tile import has_known_rows, is_flat, tile_over
 from tilegen.ops.pins import NotHad, say_known, write_width
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, stage_loop
 from tilegen.plan import Block, Let, Memory, Move, Ref, Repeat, Step, let, register_memory, when
-from tilegen.scopes import threads_of
 
 _VECTOR_BYTES = (16, 8, 4)
 _LANES = 32
@@ -141,26 +140,24 @@ def refuse_row_vectors(
 
 
 def _any_row(context: Context, rows: Rows) -> Index:
-    return Var(context.fresh("row"), rows.count) if rows.count > 1 else 0
+    return counter(context.fresh("row"), rows.count)
 
 
 def _rows_of(context: Context, operands: tuple[Operand, Operand], side: int, scope: str) -> Rows | None:
     """The tile in rows of its global side; None where they are no runs of memory."""
-    thread, threads = threads_of(scope, context.launch.threads)
-    guarded = guarded_dims(operands[0]) | guarded_dims(operands[1])
     if any(STRETCHED in o.dims for o in operands) or not all(has_known_rows(o) for o in operands):
         return None
-    joined = join([parts_of(o) for o in operands], operands[0].lengths)
+    tile = tile_over(context, operands, scope)
+    joined = join_operands(operands, (), tile.guarded)
     strides = [d.strides[side] for d in joined]
     if not all(isinstance(s, int) for s in strides) or any(None in d.strides for d in joined):
         return None
-    ordered = fuse(sorted(joined, key=lambda d: -int(d.strides[side])), guarded)  # type: ignore[arg-type]
+    ordered = fuse(sorted(joined, key=lambda d: -int(d.strides[side])))  # type: ignore[arg-type]
     if not ordered or ordered[-1].strides[side] != 1:
         return None
     if len(ordered[-1].places) > 1 and not all(is_flat(o, ordered) for o in operands):
         return None
-    names = context.fresh("i"), context.fresh("j")
-    return Rows(OrderedTile(operands, ordered, guarded, thread, threads, "rows", *names))
+    return Rows(replace(tile, digits=ordered, order="rows"))
 
 
 def plan_row_vectors(
@@ -191,7 +188,7 @@ def plan_row_vectors(
     if best is not fewest:
         why = f"beside a pin, at {best.sectors} sectors and {best.instructions} instructions"
     choice = Choice("row_vectors", _value_of(best), (), why)
-    return Planned((block,), context.cost((block,)), (choice,), (("width", write_width(*_write_widths(best))),))
+    return plan_one(context, block, (choice,), (("width", write_width(*_write_widths(best))),))
 
 
 def _write_widths(ragged: RaggedRows) -> tuple[int, int]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tilegen.decisions import Candidate, Choice, Cost, judge
+from tilegen.decisions import Choice
 from tilegen.index import Formula, Index, Var, add, any_of, conjuncts, equal, every, mod, mul, not_
 from tilegen.index.bounds import is_below
 from tilegen.ops.copy.register_tiles import WORD_BYTES
 from tilegen.ops.copy.shifted_tile import (
-    Rows,
     Shift,
     find_shift,
     is_last_in_row,
@@ -26,8 +25,8 @@ from tilegen.ops.edges import Inside, drop_known, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.ops.partition import is_flat
-from tilegen.ops.pins import NotHad, hear, pick, say_known
+from tilegen.ops.ordered_tile import is_flat
+from tilegen.ops.pins import NotHad, choose, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     BYTE_PERMUTE,
@@ -56,25 +55,13 @@ def refuse_shifted(context: Context, operands: tuple[Operand, Operand], scope: s
     """Why nothing is shifted between these operands, or None."""
     if threads_of(scope, context.launch.threads)[1] % _LANES:
         return "its lanes get words of each other, so it is for whole warps"
-    rows = _rows(context, operands, scope)
+    rows = rows_of(context, operands, scope)
     if rows is None:
         return "the two sides run along no common dimension"
     widest = _VECTOR_BYTES[0] // operands[0].elem_bytes
     if widest == 1 or (rows.length % widest == 0 and {residue(rows, side, widest) for side in (0, 1)} == {0}):
         return "rows are whole vectors of both sides: nothing to shift"
     return None
-
-
-def _rows(context: Context, operands: tuple[Operand, Operand], scope: str) -> Rows | None:
-    thread, threads = threads_of(scope, context.launch.threads)
-    return rows_of(operands, thread, threads, (context.fresh("i"), context.fresh("j")))
-
-
-@dataclass(frozen=True)
-class _Found:
-    shift: Shift
-    block: Block
-    cost: Cost
 
 
 def plan_shifted(
@@ -84,7 +71,7 @@ def plan_shifted(
 
     Raises Refused where there are none, NotHad for another width than theirs.
     """
-    rows = _rows(context, operands, scope)
+    rows = rows_of(context, operands, scope)
     assert rows is not None  # else it was refused
     size = operands[0].elem_bytes
     shifts = [find_shift(rows, n // size) for n in _VECTOR_BYTES if n // size > 1]
@@ -95,18 +82,14 @@ def plan_shifted(
         widths = [s.elems for s in known]
         raise NotHad("width", f"vectors here are of {say_known(widths)} elements", widths)
 
-    def has(shift: Shift) -> bool:
-        return pinned in (None, (shift.elems, shift.elems))
-
-    found = []
-    for shift in known:
-        block = shifted_block(context, shift, name, scope)
-        found.append(_Found(shift, block, hear(context, has(shift)).cost((block,))))
-    best, why_pinned = pick(found, lambda f: has(f.shift), lambda f: f.cost)
-    candidates = tuple(Candidate(_value_of(f.shift), f.cost, judge(f.cost, best.cost, f is best)) for f in found)
-    why = why_pinned or f"the cheapest of {len(found)}; vectors of 16, 8, 4 bytes that lie at constant places in rows"
-    choice = Choice("shift", _value_of(best.shift), candidates, why)
-    return Planned((best.block,), best.cost, (choice,), (("width", best.shift.elems),))
+    chosen = choose(
+        context, known, lambda shift: shifted_block(context, shift, name, scope),
+        lambda shift: pinned in (None, (shift.elems, shift.elems)), _value_of,
+    )  # fmt: skip
+    why = f"the cheapest of {len(known)}; vectors of 16, 8, 4 bytes that lie at constant places in rows"
+    choice = Choice("shift", _value_of(chosen.value), chosen.candidates, chosen.why_pinned or why)
+    pins = (("width", chosen.value.elems),)
+    return Planned((chosen.block,), chosen.cost, (choice,), pins, counted=chosen.counted)
 
 
 def _value_of(shift: Shift) -> dict[str, int]:

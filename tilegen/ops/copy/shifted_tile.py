@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple
-from tilegen.ops.digits import fuse, join, split_number
-from tilegen.ops.edges import Inside, guarded_dims, late_dims
-from tilegen.ops.operand import STRETCHED, Operand, absolute, parts_of
-from tilegen.ops.partition import OrderedTile, guard_of, has_known_rows, is_flat, is_run, place_of, ref_of
+from tilegen.index import Index, add, div, least, less, mod, mul, multiple
+from tilegen.index.runs import counter
+from tilegen.ops.digits import split_number
+from tilegen.ops.edges import Inside, late_dims
+from tilegen.ops.operand import STRETCHED, Context, Operand, absolute
+from tilegen.ops.ordered_tile import OrderedTile, find_run, guard_of, is_flat, place_of, ref_of, tile_over
 from tilegen.plan import Ref
 
 _REGISTER_BYTES = 4
@@ -125,18 +126,15 @@ class Shift:
         return add(number, mul(less(self.head - 1, number), self.count * self.elems))
 
 
-def rows_of(operands: tuple[Operand, Operand], thread: Index, threads: int, names: tuple[str, str]) -> Rows | None:
+def rows_of(context: Context, operands: tuple[Operand, Operand], scope: str) -> Rows | None:
     """The tile of a copy as rows; None where the two sides run along no common dimension."""
-    guarded = guarded_dims(operands[0]) | guarded_dims(operands[1])
-    joined = join([parts_of(o) for o in operands], operands[0].lengths)
-    digits = fuse(joined)
-    if not (is_run(digits, guarded) and all(has_known_rows(o) for o in operands)):
-        digits = fuse(joined, guarded)
+    tile = tile_over(context, operands, scope)
+    digits = (find_run(tile) or tile).digits
     run = next((d for d in digits if d.strides == (1, 1) and d.axes == ("m", "m")), None)
     if run is None or (len(run.places) > 1 and not all(is_flat(o, digits) for o in operands)):
         return None
     ordered = (*(d for d in digits if d is not run), run)
-    return Rows(OrderedTile(operands, ordered, guarded, thread, threads, "rows", *names))
+    return Rows(replace(tile, digits=ordered, order="rows"))
 
 
 def find_shift(rows: Rows, elems: int) -> Shift | None:
@@ -162,16 +160,12 @@ def residue(rows: Rows, side: int, elems: int) -> int | None:
     operand = rows.tile.operands[side]
     if elems * operand.elem_bytes > operand.memory.widest_bytes or operand.chunk_elems % elems:
         return None
-    row, number = _any("row", rows.count), _any("number", max(1, rows.length // elems))
+    row, number = counter("row", rows.count), counter("number", max(1, rows.length // elems))
     for behind in range(elems):
         at = rows.ref(side, row, mul(number, elems), -behind % elems)
         if multiple(at.offset) % elems == 0:
             return behind
     return None
-
-
-def _any(name: str, count: int) -> Index:
-    return Var(name, count) if count > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -199,7 +193,7 @@ class _Reach:
         """
         first = shift.own if shift.takes_next else shift.other
         is_asked = self._row_is_in(self.rows.tile.operands[0].early)
-        return first >= 0 or (self.is_free and (is_asked or self.rows.is_there(_any("row", self.rows.count), first)))
+        return first >= 0 or (self.is_free and (is_asked or self.rows.is_there(counter("row", self.rows.count), first)))
 
     def ends(self, shift: Shift) -> bool:
         """Do the words of every row's last vector end in the row, or else in the array?
@@ -211,7 +205,7 @@ class _Reach:
         if end < self.rows.length:
             return True
         is_asked = self._row_is_in(late_dims(self.rows.tile.operands[0]))
-        return self.is_free and (is_asked or self.rows.is_there(_any("row", self.rows.count), end))
+        return self.is_free and (is_asked or self.rows.is_there(counter("row", self.rows.count), end))
 
 
 def split_vector(shift: Shift, group: Index) -> tuple[Index, Index]:

@@ -14,14 +14,14 @@ from math import prod
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Var, add, bound, equal, mul, multiple
+from tilegen.index import Index, Var, bound, equal, mul, multiple
 from tilegen.kept import keep
 from tilegen.layouts import SwizzleLayout, swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
-from tilegen.ops.digits import Digit, join
+from tilegen.ops.digits import Digit, spread
 from tilegen.ops.edges import passing_dims
 from tilegen.ops.formals import Formals
-from tilegen.ops.op import Planned
+from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import (
     Context,
     Operand,
@@ -29,8 +29,8 @@ from tilegen.ops.operand import (
     absolute,
     bind,
     is_swizzled,
+    join_operands,
     memory_of,
-    parts_of,
     ref_at,
 )
 from tilegen.plan import (
@@ -161,7 +161,7 @@ def _cut(array: Operand, tile: Operand) -> Boxes:
     _check_array(array)
     memory, mode = array.memory, swizzle_bytes_of(tile.buffer)
     dims = _order_dims(array)
-    digits = join([parts_of(array), parts_of(tile)], array.lengths)
+    digits = join_operands((array, tile))
     inner = {d.places[0][0]: d for d in digits if d.places[0][1] == 1}
     box = dict.fromkeys(dims, 1) | {array.dims[k]: d.extent for k, d in inner.items()}
     _check_dense(array, tile, inner, dims)
@@ -275,8 +275,7 @@ def _relative(boxes: Boxes, rank: int, counters: list[Var]) -> list[Index]:
     at: list[Index] = [0] * rank
     at[boxes.part[0]] = boxes.part[1]
     for digit, counter in zip(boxes.outer, counters, strict=True):
-        d, weight, _ = digit.places[0]
-        at[d] = add(at[d], mul(counter, weight))
+        at = spread(counter, digit.places, at)
     return at
 
 
@@ -369,4 +368,4 @@ def _planned(context: Context, block: Step, boxes: Boxes) -> Planned:
         "box": list(m.box), "count": boxes.count, "bytes": m.box_bytes, "swizzle": m.swizzle_bytes or "none",
     }  # fmt: skip
     proof = "the innermost part of each dimension; such a box lies in shared memory row by row, as TMA puts it there"
-    return Planned((block,), context.cost((block,)), (Choice("tma_box", picked, (), proof),))
+    return plan_one(context, block, (Choice("tma_box", picked, (), proof),))

@@ -39,20 +39,37 @@ def matrix_of(region: Region) -> tuple[int, int]:
     return rows, columns
 
 
+def shape_of_matrix(region: Region) -> tuple[int, int]:
+    """Its rows and columns, in elements."""
+    rows, columns = matrix_of(region)
+    return region.lengths[rows], region.lengths[columns]
+
+
+def find_places(operand: Operand) -> dict[str, Numbers]:
+    """How far behind the first element of a matrix each lies, by axis, shape (rows, columns); axes that move none left
+    out.
+
+    Raises Refused for a region that cuts across the iters of the layout.
+    """
+    region = operand.region
+    shape = shape_of_matrix(region)
+    at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
+    places: dict[str, Numbers] = {}
+    for d, parts in zip(operand.dims, parts_of(operand), strict=True):
+        for p in parts:
+            if not isinstance(p.stride, int):
+                raise Refused(f"the region {region.text} cuts across the iters of {operand.buffer.name}'s layout")
+            places[p.axis] = places.get(p.axis, np.zeros(shape, np.int64)) + at[d] // p.weight % p.extent * p.stride
+    return places
+
+
 def hold(operand: Operand, threads: int) -> Held:
     """What each of an instance's threads holds. Raises Refused where that is not the same wherever the region begins.
 
     ``threads`` of one instance of the op's scope.
     """
     region, buffer = operand.region, operand.buffer
-    shape = (region.lengths[matrix_of(region)[0]], region.lengths[matrix_of(region)[1]])
-    at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
-    places: dict[str, Numbers] = {}
-    for d, parts in zip(operand.dims, parts_of(operand), strict=True):
-        for p in parts:
-            if not isinstance(p.stride, int):
-                raise Refused(f"the region {region.text} cuts across the iters of {buffer.name}'s layout")
-            places[p.axis] = places.get(p.axis, np.zeros(shape, np.int64)) + at[d] // p.weight % p.extent * p.stride
+    shape, places = shape_of_matrix(region), find_places(operand)
     begin = buffer.layout.place(region.begins, buffer.counted_shape)
     base, register = begin.pop("m", 0), places.pop("m", np.zeros(shape, np.int64))
     thread = np.zeros(shape, np.int64)

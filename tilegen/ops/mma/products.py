@@ -12,6 +12,7 @@ from tilegen.decisions import PICKED, TILING, Candidate, Choice, Cost, count_wor
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, equal, mod, mul, not_, select, sub
+from tilegen.index.runs import counter
 from tilegen.layouts import MmaAtom
 from tilegen.ops.formals import Formals
 from tilegen.ops.mma.atoms import choose_tiling, extents_of, is_function_of, is_named, reject_atom, write_layout
@@ -158,7 +159,7 @@ def _elems_of(atom: MmaAtom, field: str) -> int:
 
 def _block(context: Context, call: Call, atom: MmaAtom, fit: ProductFit) -> Block:
     counts = dict(zip("mnk", fit.counts, strict=True))
-    loops: dict[str, Index] = {d: Var(context.fresh(f"{d}_atom"), n) if n > 1 else 0 for d, n in counts.items()}
+    loops: dict[str, Index] = {d: counter(context.fresh(f"{d}_atom"), n) for d, n in counts.items()}
     names = frozenset(v.name for v in loops.values() if isinstance(v, Var))
     operands = [context.operand(call, name) for name in ("c", "a", "b")]
     formals = Formals(operands, (True,) * 3, call.scope, names)

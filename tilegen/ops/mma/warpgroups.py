@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilegen.arithmetic import TFLOAT32
 from tilegen.decisions import PICKED, Candidate, Choice
@@ -19,10 +18,10 @@ from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
 from tilegen.ops.formals import Formals
 from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms
 from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
-from tilegen.ops.mma.held import Fragments, hold, matrix_of, read_fragments
+from tilegen.ops.mma.held import Fragments, find_places, hold, read_fragments, shape_of_matrix
 from tilegen.ops.mma.rows import wgmma_row
-from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
+from tilegen.ops.op import Planned, plan_one
+from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
@@ -144,7 +143,7 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
         Choice("descriptors", lies, (), "compared with what the hardware reads"),
         Choice("products", {"per_run": m * n * k}, (), "a warpgroup's, in one group" if done else "of the open group"),
     )
-    return Planned((block,), context.cost((block,)), choices, (("atom", atom.name),))
+    return plan_one(context, block, choices, (("atom", atom.name),))
 
 
 def _explain_atom(call: Call, atom: MmaAtom) -> str:
@@ -164,15 +163,7 @@ def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedT
     """The matrices of a region, and where the region begins before chunks trade places. Raises Refused."""
     region, buffer, size = operand.region, operand.buffer, operand.elem_bytes
     swizzle_bytes = _swizzle_bytes(region, buffer)
-    shape = (region.lengths[matrix_of(region)[0]], region.lengths[matrix_of(region)[1]])
-    at = dict(zip(matrix_of(region), np.indices(shape, np.int64, sparse=True), strict=True))
-    linear: NDArray[np.int64] = np.zeros((1, 1), np.int64)
-    for d, parts in zip(operand.dims, parts_of(operand), strict=True):
-        for p in parts:
-            if not isinstance(p.stride, int):
-                raise Refused(f"the region {region.text} cuts across the iters of {buffer.name}'s layout")
-            linear = linear + at[d] // p.weight % p.extent * p.stride
-    linear = np.broadcast_to(linear, shape)
+    linear = find_places(operand).get("m", np.zeros(shape_of_matrix(region), np.int64))
     try:
         tile = describe_places((linear.T if transposed else linear) * size, size, swizzle_bytes, rows)
     except LayoutError as error:

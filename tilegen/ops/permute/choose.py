@@ -114,7 +114,7 @@ def _check_box(call: WholeCall, dims: Dims, box: Sequence[int]) -> None:
 
 
 def _dims_choice(dims: Dims) -> Choice:
-    picked = [{"extent": _plain(d.extent), "src": _plain(d.src), "dst": _plain(d.dst)} for d in dims.dims]
+    picked = [{"extent": _plain(d.extent), "src": _plain(d.strides[0]), "dst": _plain(d.strides[1])} for d in dims.dims]
     why = "dimensions of 1 are dropped and neighbours that both arrays keep together are one; strides in elements"
     return Choice("dims", picked, (), why)
 

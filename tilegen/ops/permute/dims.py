@@ -6,23 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.index import Index, bound, ceil_div, div, mod, mul
+from tilegen.index.runs import Run, fuse
 from tilegen.scopes import GRID_LIMITS, cta_variables
 
 
 @dataclass(frozen=True)
-class Dim:
-    """A dimension of both arrays: its extent, and how many elements a step moves in each."""
-
-    extent: Index
-    src: Index
-    dst: Index
-
-
-@dataclass(frozen=True)
 class Dims:
-    """The dimensions in src's order, slowest first; ``order``: their positions in dst's order, slowest first."""
+    """The dimensions in src's order, slowest first, each with its strides in src and in dst, in elements.
 
-    dims: tuple[Dim, ...]
+    ``order``: their positions in dst's order, slowest first.
+    """
+
+    dims: tuple[Run[Index], ...]
     order: tuple[int, ...]
 
     @property
@@ -42,20 +37,14 @@ def merge_dims(extents: Sequence[Index], src: Sequence[Index], dst: Sequence[Ind
     ``extents`` and ``src`` and ``dst`` (strides, in elements) are per dimension, in any order.
 
     >>> merge_dims((8, 4, 6), (24, 6, 1), (1, 48, 8)).dims  # (8, 24) to (24, 8): a plain transpose
-    (Dim(extent=8, src=24, dst=1), Dim(extent=24, src=1, dst=8))
+    (Run(extent=8, strides=(24, 1), guard=None), Run(extent=24, strides=(1, 8), guard=None))
     >>> merge_dims((8, 1, 6), (6, 6, 1), (6, 6, 1)).dims  # nothing moves
-    (Dim(extent=48, src=1, dst=1),)
+    (Run(extent=48, strides=(1, 1), guard=None),)
     """
-    own = (d for d in map(Dim, extents, src, dst) if not (isinstance(d.extent, int) and d.extent == 1))
-    out: list[Dim] = []
-    for d in sorted(own, key=lambda d: -bound(d.src)):
-        last = out[-1] if out else None
-        if last and (last.src, last.dst) == (mul(d.src, d.extent), mul(d.dst, d.extent)):
-            out[-1] = Dim(mul(last.extent, d.extent), d.src, d.dst)
-        else:
-            out.append(d)
-    out = out or [Dim(1, 1, 1)]
-    return Dims(tuple(out), tuple(sorted(range(len(out)), key=lambda k: -bound(out[k].dst))))
+    sides = zip(src, dst, strict=True)
+    own = (Run(n, strides) for n, strides in zip(extents, sides, strict=True) if not (isinstance(n, int) and n == 1))
+    dims = fuse(sorted(own, key=lambda d: -bound(d.strides[0]))) or (Run(1, (1, 1)),)
+    return Dims(dims, tuple(sorted(range(len(dims)), key=lambda k: -bound(dims[k].strides[1]))))
 
 
 # ---------------------------------------------------------------- which CTA takes which box

@@ -69,7 +69,7 @@ def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
     """An array over the merged dimensions, in its own order."""
     own = [dims.dims[k] for k in (dims.order if side else range(len(dims.dims)))]
     shape = tuple(d.extent for d in own)
-    layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.dst if side else d.src) for d in own))
+    layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.strides[side]) for d in own))
     rows = layouts.row_major(shape)
     pairs = zip(layout.shard, rows.shard, strict=True)
     if all(divide_exactly(mine.stride, row.stride) == 1 for mine, row in pairs):  # if in another order of factors

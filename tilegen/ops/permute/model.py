@@ -238,14 +238,14 @@ def _side(
 
 def _warp_sectors(dims: Dims, box: Sequence[int], side: int, elem_bytes: int) -> int:
     """Sectors of one array that 32 elements of a box touch which are neighbours in src's order."""
-    strides = [multiple(d.dst if side else d.src) for d in dims.dims]
+    strides = [multiple(d.strides[side]) for d in dims.dims]
     lanes = list(islice(combinations(*(range(n) for n in box)), LANES))
     return len({sum(map(mul, at, strides)) * elem_bytes // SECTOR_BYTES for at in lanes}) * LANES // len(lanes)
 
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
     """What every run of a box begins at a multiple of, in elements."""
-    strides = [multiple(d.dst if side else d.src) for d in dims.dims]
+    strides = [multiple(d.strides[side]) for d in dims.dims]
     strides[_inner(dims, side)] *= box[_inner(dims, side)]
     return gcd(*strides)
 
@@ -261,7 +261,7 @@ def access_elems(
     ``may_be_cut``.
     """
     inner = _inner(dims, side)
-    others = [multiple(d.dst if side else d.src) for k, d in enumerate(dims.dims) if k != inner]
+    others = [multiple(d.strides[side]) for k, d in enumerate(dims.dims) if k != inner]
     order = dims.order if side else tuple(range(len(sizes)))
     whole = box[inner] == sizes[inner]
     run = run_elems(order, box, sizes) if whole else box[inner]
@@ -288,7 +288,7 @@ def _elems_at_once(
     if variant != "tiled" or dims.src_inner == dims.dst_inner or min(counts) == 1:
         return min(counts)
     for side, inner, other in ((0, dims.src_inner, dims.dst_inner), (1, dims.dst_inner, dims.src_inner)):
-        follows = (dims.dims[other].dst if side else dims.dims[other].src) == sizes[inner]
+        follows = dims.dims[other].strides[side] == sizes[inner]
         own = sizes[inner]
         if follows and box[inner] == own and own % sides[side].width:
             counts[side] = own if own * counts[1 - side] * elem_bytes <= MOST_RUN_BYTES else gcd(own, counts[side])

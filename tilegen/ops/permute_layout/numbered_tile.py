@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
-from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
+from tilegen.index import Index, Var, add, evaluate, mul, variables
+from tilegen.index.runs import counter, fuse
+from tilegen.ops.digits import Digit, Place, coordinates, fuse_places, spread
 from tilegen.ops.edges import is_aligned
 from tilegen.ops.formals import Formals
-from tilegen.ops.operand import Context, Operand, parts_of, ref_at
+from tilegen.ops.operand import Context, Operand, join_operands, ref_at
 from tilegen.ops.permute_layout.lane_search import Side
-from tilegen.plan import Block, Move, Repeat, Step, Sync, register_memory
+from tilegen.ops.thread_loop import over
+from tilegen.plan import Block, Move, Step, Sync, register_memory
 from tilegen.spec.data import Call
 
 LANES = 32
@@ -36,7 +38,7 @@ class NumberedTile:
     digits: tuple[Digit, ...]
     within: tuple[int, ...]
     bits: tuple[tuple[int, int], ...]
-    odds: tuple[tuple[int, int, int], ...]
+    odds: tuple[Place, ...]
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -71,7 +73,7 @@ def tiles_of(src: Operand, dst: Operand) -> tuple[NumberedTile, ...]:
     """The tile of a permute_layout in words of 1, 2, 4, ... elements, as far as both sides keep them together and give
     each of the 32 lanes as many.
     """
-    tile = _in_words(src, dst, fuse(join([parts_of(src), parts_of(dst)], src.lengths)), ())
+    tile = _in_words(src, dst, fuse(join_operands((src, dst))), ())
     tiles, within = [tile], list(tile.within)
     for bit, other in zip(contiguous_bits(tile, src, 0), contiguous_bits(tile, dst, 1), strict=False):
         if bit != other:
@@ -85,7 +87,7 @@ def _in_words(src: Operand, dst: Operand, digits: tuple[Digit, ...], within: tup
     """The tile with its bits numbered from the innermost. ``within``: of a word; () of one element."""
     within = within or (1,) * len(digits)
     bits: list[tuple[int, int]] = []
-    odds: list[tuple[int, int, int]] = []
+    odds: list[Place] = []
     for k in range(len(digits) - 1, -1, -1):
         weight, rest = 1, digits[k].extent // within[k]
         while rest % 2 == 0:
@@ -99,17 +101,8 @@ def _in_words(src: Operand, dst: Operand, digits: tuple[Digit, ...], within: tup
 # ---------------------------------------------------------------- numbers
 def digits_of(tile: NumberedTile, number: Index, bits: Sequence[int], odd: Index = 0) -> list[Index]:
     """Digits of the word whose chosen ``bits`` (positions, low first) spell ``number``, and odd parts ``odd``."""
-    values: list[Index] = [0] * len(tile.digits)
-    k = 0
-    while k < len(bits):
-        length, (digit, weight) = 1, tile.bits[bits[k]]
-        while k + length < len(bits) and tile.bits[bits[k + length]] == (digit, weight << length):
-            length += 1
-        values[digit] = add(values[digit], mul(mod(div(number, 1 << k), 1 << length), weight))
-        k += length
-    for (digit, weight, _), part in zip(tile.odds, split_number(odd, [o[2] for o in tile.odds]), strict=True):
-        values[digit] = add(values[digit], mul(part, weight))
-    return values
+    chosen = fuse_places((*tile.bits[b], 2) for b in reversed(bits))
+    return spread(odd, tile.odds, spread(number, chosen, [0] * len(tile.digits)))
 
 
 def byte_addresses(tile: NumberedTile, operand: Operand, context: Context) -> Ints:
@@ -146,21 +139,17 @@ def contiguous_bits(tile: NumberedTile, operand: Operand, side: int) -> list[int
     reach.
     """
     out: list[int] = []
-    values = [_digit(k, extent) for k, extent in enumerate(tile.extents)]
+    values = [counter(f"digit{k}", extent) for k, extent in enumerate(tile.extents)]
     while True:
         reach = tile.word << len(out)
         bit = next((b for b, (k, weight) in enumerate(tile.bits) if _moves_by(tile, side, k, weight) == reach), None)
         if bit is None:
             return out
         k, weight = tile.bits[bit]
-        values[k] = mul(_digit(k, tile.extents[k] // (weight * 2)), weight * 2)
+        values[k] = counter(f"digit{k}", tile.extents[k] // (weight * 2), weight * 2)
         if not is_aligned(operand, ref_at(operand, tile.at(values)), reach * 2):
             return out
         out.append(bit)
-
-
-def _digit(k: int, extent: int) -> Index:
-    return Var(f"digit{k}", extent) if extent > 1 else 0
 
 
 def _moves_by(tile: NumberedTile, side: int, digit: int, weight: int) -> Index | None:
@@ -191,8 +180,7 @@ def permute_block(call: Call, context: Context, tile: NumberedTile, bundle: Bund
     dtype = tile.src.buffer.dtype
     regs = register_memory(context.fresh("regs"), dtype, bundle.steps * rows * columns * word)
     pack = register_memory(context.fresh("pack"), dtype, rows * word)
-    r: Index = Var(step, bundle.steps) if bundle.steps > 1 else 0
-    d: Index = Var(row, rows) if rows > 1 else 0
+    r, d = counter(step, bundle.steps), counter(row, rows)
     first = mul(r, rows * columns * word)
     slot = add(first, mul(d, columns * word))
     load = Move(regs[slot], formals.see(0, ref_at(tile.src, bundle.at(r, d, 0))), columns * word)
@@ -202,16 +190,12 @@ def permute_block(call: Call, context: Context, tile: NumberedTile, bundle: Bund
     for column, target in enumerate(targets):
         to = formals.see(1, target)
         if rows > 1 and columns > 1:
-            stores += _over(d, (Move(pack[mul(d, word)], regs[add(slot, column * word)], word),))
+            stores += over(d, (Move(pack[mul(d, word)], regs[add(slot, column * word)], word),))
             stores.append(Move(to, pack[0], rows * word))
         else:
             stores.append(Move(to, regs[add(first, column * word)], rows * word))
-    body = (*_over(r, _over(d, (load,))), Sync("warp"), *_over(r, tuple(stores)), Sync("warp"))
+    body = (*over(r, over(d, (load,))), Sync("warp"), *over(r, tuple(stores)), Sync("warp"))
     registers = (regs, pack) if rows > 1 and columns > 1 else (regs,)
     name = f"permute_{tile.src.buffer.name}_{tile.dst.buffer.name}"
     note = "One warp: read through the source layout, meet, write through the destination layout."
     return formals.block(name, body, context.op, registers, note)
-
-
-def _over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    return (Repeat(var, var.bound, body, True),) if isinstance(var, Var) else body

@@ -113,12 +113,13 @@ def _plan_xor(call: Call, context: Context) -> Planned:
         return tile.at(split_number(add(lane, mul(xor(r, turned), LANES)), tile.extents))
 
     block = permute_block(call, context, tile, Bundle(tile.per_lane, 1, 1, at))
-    cost = context.cost((block,))
+    counted = context.count(block)
+    cost = counted.cost
     asked = (of_width, choice)[len(shapes) == 1 :]
     choices = (_of_all_places(c, turn.cost.key[:3], cost) for c in asked)
     scaled = (per_cta(c, turn.cost.instructions, cost.instructions) for c in choices)
     pins = ("width", write_width(*shape.widths)), ("xor", turn.pin)
-    return Planned((block,), cost, (*scaled, _registers(tile)), pins)
+    return Planned((block,), cost, (*scaled, _registers(tile)), pins, counted=(counted,))
 
 
 def _of_all_places(choice: Choice, once: tuple[int, ...], cost: Cost) -> Choice:
@@ -176,12 +177,13 @@ def _plan_found(call: Call, context: Context, found: Found, choices: tuple[Choic
     bundle = Bundle(repeats * tile.odd, 1 << len(shape.rows), 1 << len(shape.columns), at)
     block = permute_block(call, context, tile, bundle)
     vectors = {"lanes": list(lanes.lanes), "steps": list(lanes.steps)}
-    cost = context.cost((block,))
+    counted = context.count(block)
+    cost = counted.cost
     choices = (*choices, Choice("lane_vectors", vectors, (), lanes.proof))
     choices = tuple(_of_all_places(c, found.estimate, cost) for c in choices)
     scaled = (per_cta(c, found.estimate[2], cost.instructions) for c in choices)
     pins = ("width", write_width(*shape.widths)), ("lanes", list(lanes.lanes))
-    return Planned((block,), cost, (*scaled, _registers(tile)), pins)
+    return Planned((block,), cost, (*scaled, _registers(tile)), pins, counted=(counted,))
 
 
 OP = Op(
