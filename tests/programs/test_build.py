@@ -39,7 +39,7 @@ SLOW = {"attention_backward"}  # half a minute each
 def test_passes_together_are_what_the_spec_is_for(name, number):
     """Each pass runs over what those before it wrote, workspaces poisoned, beside a function without passes."""
     built = build_small(next(p for p in PROGRAMS if p.stem == name), number)
-    lines = run_together(built, 1, PASSES[name])
+    lines = run_together(built, 1, against=PASSES[name])
     outputs = [m.name for m in built.plan.arrays if m.access != "in"]
     assert len(lines) == 2 * len(outputs)
 

@@ -22,7 +22,7 @@ def test_the_spec_of_the_page_sums_all():
     built = build(SPEC)
     assert isinstance(built, BuiltProgram)
     assert built.warnings == ()
-    assert len(run_together(built, 1, lambda X: np.sum(X, keepdims=True).reshape(1))) == 2
+    assert len(run_together(built, 1, against=lambda X: np.sum(X, keepdims=True).reshape(1))) == 2
 
 
 def test_a_workspace_is_global_memory_to_the_kernels_that_use_it():

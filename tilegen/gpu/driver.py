@@ -123,10 +123,10 @@ class Driver:
         return count.value * sms.value
 
     def is_capturing(self, stream: int) -> bool:
-        """Whether what is launched on a stream becomes a part of a CUDA graph."""
+        """Whether launches on a stream become a part of a CUDA graph. Where CUDA cannot say, the launch fails too."""
         status = ctypes.c_int()
-        self.call("cuStreamIsCapturing", ctypes.c_void_p(stream), ctypes.byref(status))
-        return status.value != 0  # CU_STREAM_CAPTURE_STATUS_NONE
+        failed = self.library.cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+        return not failed and status.value != 0  # CU_STREAM_CAPTURE_STATUS_NONE
 
     @contextmanager
     def in_context(self, context: ctypes.c_void_p) -> Iterator[None]:

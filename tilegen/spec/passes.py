@@ -11,6 +11,7 @@ from tilegen.index import bound
 from tilegen.near_words import find_near, suggest
 from tilegen.plan import RESIDENT_CTAS, Param
 from tilegen.scopes import COUNT_AXES, CTA_AXES
+from tilegen.spaces import SPACES
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.expressions import read_condition
 from tilegen.spec.findings import Findings, Flawed, shorten
@@ -23,7 +24,6 @@ from tilegen.spec.params import Params, read_params
 from tilegen.spec.program import Count, Pass, Program
 from tilegen.spec.unused import find_unnamed
 
-_SHARED_SCOPES = ("global", "workspace")
 _OWN_KEYS = ("name", "when", "buffers")  # of a pass, which are read here
 _BESIDE = tuple(key for key in ProgramFields.model_fields if key != "buffers")
 _COUNT = re.compile(r"\b([A-Za-z_]\w*)\.(b[xyz]_count)\b")
@@ -73,13 +73,9 @@ def _check_keys(root: Mapping, findings: Findings) -> None:
     known = list(ProgramFields.model_fields)
     for key, value in root.entries:
         if key.text not in known:
-            of_pass = key.text in PASS_KEYS
-            message = (
-                f"'{shorten(key.text)}' beside 'passes'"
-                if of_pass
-                else f"unknown key '{shorten(key.text)}' in the spec"
-            )
-            hint = "write it in each pass that needs it" if of_pass else suggest(key.text, known)
+            message, hint = f"unknown key '{shorten(key.text)}' in the spec", suggest(key.text, known)
+            if key.text in PASS_KEYS:
+                message, hint = f"'{key.text}' beside 'passes'", "write it in each pass that needs it"
             findings.report("TG101", message, key.mark, hint)
         elif isinstance(value, Scalar) and value.value is None:
             report_null(key, value, findings)
@@ -90,8 +86,8 @@ def _check_keys(root: Mapping, findings: Findings) -> None:
 def _check_common(node: Node | None, findings: Findings) -> None:
     """Arrays of all passes lie in global memory; registers and shared memory are a pass's own."""
     for key, scope in _list_scopes(node):
-        if scope is not None and scope.text not in _SHARED_SCOPES:
-            message = f"'{shorten(key.text)}' is {scope.text} memory, which no two passes share"
+        if scope is not None and (space := SPACES.get(scope.text)) and not space.is_array:
+            message = f"'{shorten(key.text)}' is in {space.words}, which no two passes share"
             findings.report("TG106", message, scope.mark, "declare it in the 'buffers' of the pass that uses it")
 
 
@@ -135,8 +131,8 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
     name = _read_name(node, state)
     when = read_condition(node["when"], names) if "when" in node else True
     for key, scope in _list_scopes(node.get("buffers")):
-        if scope is not None and scope.text in _SHARED_SCOPES:
-            message = f"'{shorten(key.text)}' is declared in a pass, and {scope.text} memory is every pass's"
+        if scope is not None and (space := SPACES.get(scope.text)) and space.is_array:
+            message = f"'{shorten(key.text)}' is declared in a pass, and {space.words} is every pass's"
             raise Flawed("TG106", message, scope.mark, "declare it in the 'buffers' beside 'passes'")
     root = _build_root(kernel, name, node, state)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from numbers import Integral
 
 from tilegen import gpu
@@ -17,8 +18,8 @@ from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import is_affordable
 from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import at_offsets, compare_run, say_lasting_nans
-from tilegen.verifying.on_gpu import HERE, verify_gpu
-from tilegen.verifying.programs import verify_program
+from tilegen.verifying.on_gpu import HERE, carry_out_on_gpu, verify_gpu
+from tilegen.verifying.programs import carry_out_in_numpy, verify_program
 from tilegen.verifying.verified import Verified
 from tilegen.verifying.words import case_text, count, count_inputs, reads_arrays
 
@@ -77,9 +78,9 @@ def verify_built(
     ``access``: where the GPU is. ``processes``: in which runs on it that take NumPy long are compared side by side.
     """
     if isinstance(built, BuiltProgram):
-        return verify_program(
-            built, lambda one, own: verify_built(one, device, own, None, access, processes), seeds, against
-        )
+        carry_out = partial(carry_out_on_gpu, access) if device == "gpu" else carry_out_in_numpy
+        alone = lambda one, own: verify_built(one, device, own, None, access, processes)  # noqa: E731
+        return verify_program(built, alone, carry_out, seeds, against)
     if device == "gpu":
         return verify_gpu(built, seeds, against, access, processes)
     return verify_cpu(built, seeds, against)

@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
+
 from tilegen import gpu
 from tilegen.arch import ARCHES
 from tilegen.dtypes import numpy_dtype
+from tilegen.index import evaluate
 from tilegen.pipeline import Built
+from tilegen.plan import arrays, default_values
 from tilegen.proofs.against import Meaning
 from tilegen.proofs.floats import computes
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.proofs.nans import NanWatch
+from tilegen.reference import Array, Input
 from tilegen.render import launch_info
 from tilegen.side_by_side import run_tasks
-from tilegen.verifying.floats import say_lasting_nans, takes_long, verify_floats_run
+from tilegen.verifying.floats import draw_image, say_lasting_nans, takes_long, verify_floats_run
 from tilegen.verifying.images import Run, verify_run
 from tilegen.verifying.verified import Verified
 from tilegen.verifying.words import case_text, count_inputs, reads_arrays
@@ -62,6 +67,23 @@ def _watch_floats(
 ) -> tuple[list[str], NanWatch]:
     watch = NanWatch()
     return verify_floats_run(built, case, seed, run, against, watch), watch
+
+
+def carry_out_on_gpu(
+    access: gpu.GpuAccess, kernel: Built, given: Mapping[str, Input]
+) -> dict[str, tuple[Array, Array]]:
+    """Every CTA of a kernel on the GPU: all elements of each array that it writes, poison where it wrote nothing."""
+    case = default_values(kernel.spec.params)
+    memories = {m.name: m for m in arrays(kernel.plan)}
+    elems = {name: int(evaluate(m.span, case)) for name, m in memories.items()}
+    images = {
+        name: draw_image(one, elems[name], numpy_dtype(memories[name].dtype)).view(np.uint8)
+        for name, one in given.items()
+    }
+    sizes = {name: elems[name] * m.elem_bytes for name, m in memories.items() if m.access != "in"}
+    raw = access.run(compile_for(access.require(None), kernel), launch_case(kernel, case), images, sizes)
+    typed = {name: np.ascontiguousarray(image).view(numpy_dtype(memories[name].dtype)) for name, image in raw.items()}
+    return {name: (np.arange(elems[name]), image) for name, image in typed.items()}
 
 
 def compile_for(device: gpu.Device, built: Built) -> gpu.Cubin:

@@ -14,7 +14,7 @@ from tilegen.index import evaluate
 from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import interpret
 from tilegen.pipeline import Built, BuiltProgram
-from tilegen.plan import Memory, default_values
+from tilegen.plan import Memory, arrays, default_values
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
 from tilegen.proofs.floats import FloatRun, Held, compare_floats, draw_elements, run_bounded
 from tilegen.proofs.trips import is_affordable
@@ -24,17 +24,20 @@ from tilegen.verifying.verified import Verified
 from tilegen.verifying.words import count
 
 VerifyKernel = Callable[[Built, Sequence[int]], Verified]
+Written = Mapping[str, tuple[Array, Array]]  # of arrays by name, sorted offsets and the elements there
+# A kernel run with its default parameters, over elements of each array that it reads, by offset.
+CarryOut = Callable[[Built, Mapping[str, Input]], Written]
 _TOO_LONG = "the passes are too long to run together in NumPy"
 
 
 def verify_program(
-    built: BuiltProgram, verify_kernel: VerifyKernel, seeds: Sequence[int], against: Meaning | None
+    built: BuiltProgram, verify_kernel: VerifyKernel, carry_out: CarryOut, seeds: Sequence[int], against: Meaning | None
 ) -> Verified:  # fmt: skip
-    """Each pass over drawn contents of the arrays and workspaces that it reads; then all passes on the CPU, each over
-    what those before it wrote, compared with the composed meaning, and with a function.
+    """Each pass over drawn contents of the arrays and workspaces that it reads; then all passes, each over what those
+    before it wrote, compared with the composed meaning, and with a function.
 
-    ``verify_kernel``: a kernel on the device that was asked for. Raises ProofError at the first difference, InputError
-    TG604 for a function that cannot be compared.
+    ``verify_kernel`` and ``carry_out``: a kernel on the device that was asked for. Raises ProofError at the first
+    difference, InputError TG604 for a function that cannot be compared.
     """
     lines, notes = [], list[str]()
     device = ""
@@ -45,7 +48,7 @@ def verify_program(
         device = found.device
     if _can_run_whole(built):
         for seed in seeds:
-            said = run_together(built, seed, against)
+            said = run_together(built, seed, carry_out, against)
         lines += [f"together: {line}, {count(len(seeds), 'input')}" for line in said]
     elif against is not None:
         raise refuse(_TOO_LONG, "set smaller params, as --set M=64")
@@ -77,30 +80,40 @@ def _all_ctas(kernel: Built) -> list[tuple[int, int, int]]:
     return [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
 
 
-def run_together(built: BuiltProgram, seed: int, against: Meaning | None = None) -> list[str]:
-    """Run the plans of all passes in NumPy, each over what those before it wrote, and compare what they leave in the
-    caller's arrays with the composed meaning. Workspaces hold poison at first."""
+def carry_out_in_numpy(kernel: Built, given: Mapping[str, Input]) -> Written:
+    """Every CTA of a kernel, by its plan."""
+    return interpret(kernel.plan, _all_ctas(kernel), given, _case_of(kernel)).written
+
+
+def run_together(
+    built: BuiltProgram, seed: int, carry_out: CarryOut = carry_out_in_numpy, against: Meaning | None = None
+) -> list[str]:  # fmt: skip
+    """Run all passes, each over what those before it wrote, and compare what they leave in the caller's arrays with the
+    composed meaning. Workspaces hold poison at first."""
     values, plan = _values_of(built), built.plan
     inputs = {m.name: draw_elements(m, values, seed) for m in plan.arrays if m.access != "out"}
     got: dict[str, tuple[Array, Array]] = {}
     want: dict[str, Held] = {}
     loose: dict[str, Held] = {}
     for kernel in _launched(built):
-        case, ctas = _case_of(kernel), _all_ctas(kernel)
-        memories = [m for m in kernel.plan.memories if m.traits.is_array and m.access != "out"]
-        given = {m.name: _over(inputs.get(m.name) or _poison(m), got.get(m.name)) for m in memories}
-        outcome = interpret(kernel.plan, ctas, given, case)
-        exact = {m.name: inputs.get(m.name) or _poison(m) for m in memories}
-        want |= _join(want, run_bounded(kernel.spec, FloatRun(ctas, exact, case), held=want))
+        exact = {m.name: inputs.get(m.name) or _poison(m) for m in arrays(kernel.plan) if m.access != "out"}
+        written = carry_out(kernel, {name: _over(elements, got.get(name)) for name, elements in exact.items()})
+        got |= {name: _lay_over(got.get(name), new) for name, new in written.items()}
+        run = FloatRun(_all_ctas(kernel), exact, _case_of(kernel))
+        want |= _join(want, run_bounded(kernel.spec, run, held=want))
         if against is not None:
-            loose |= _join(loose, run_bounded(kernel.spec, FloatRun(ctas, exact, case), is_tight=False, held=loose))
-        got |= {name: _lay_over(got.get(name), new) for name, new in outcome.written.items()}
-    names = [m.name for m in plan.arrays if m.name in got]
-    lines = [str(compare_floats(name, *got[name], want[name][1])) for name in names]
+            loose |= _join(loose, run_bounded(kernel.spec, run, is_tight=False, held=loose))
+    outputs = [m.name for m in plan.arrays if m.name in want]
+    found = {
+        name: _over(_poison(memory), got[name])(want[name][0])
+        for memory in plan.arrays
+        if (name := memory.name) in want
+    }
+    lines = [str(compare_floats(name, want[name][0], found[name], want[name][1])) for name in outputs]
     if against is not None:
-        meant = ask_meaning(against, built.spec, values, inputs, tuple(names))
-        found = (meant.compare(name, *got[name], loose[name][1]) for name in names)
-        lines += [f"against: {one}".replace("float: ", "") for one in found]
+        meant = ask_meaning(against, built.spec, values, inputs, tuple(outputs))
+        compared = (meant.compare(name, loose[name][0], found[name], loose[name][1]) for name in outputs)
+        lines += [f"against: {one}".replace("float: ", "") for one in compared]
     return lines
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilegen import drawing
 from tilegen.errors import LayoutError
-from tilegen.pipeline import Built
+from tilegen.pipeline import Built, BuiltProgram
 from tilegen.spec.outline import launch_of
 from tilegen.viewing.page import write_page
 from tilegen.viewing.specs import page_of
@@ -28,7 +28,9 @@ new Response(stream).text().then((text) => {{ document.open(); document.write(te
 
 
 def notebook_html(value: Any) -> str | None:
-    """The picture of a layout, the page of a kernel; None for a layout that needs a shape, or has runtime extents.
+    """The picture of a layout, the page of a kernel, of a program the page of each kernel.
+
+    None for a layout that needs a shape, or has runtime extents.
 
     Neither has access to the notebook around it.
 
@@ -39,6 +41,8 @@ def notebook_html(value: Any) -> str | None:
     if isinstance(value, Built):
         page = write_page(page_of(value.spec, value.plan, launch_of(value.spec), value.source))
         return _frame(page, f"The kernel {value.plan.name}")
+    if isinstance(value, BuiltProgram):
+        return "".join(filter(None, map(notebook_html, value.passes)))
     try:
         subject = drawing.take_subject(value)
         picture = drawing.draw_layout(subject)

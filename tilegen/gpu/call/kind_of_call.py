@@ -25,7 +25,8 @@ class CallKind:
     """Calls that differ in pointers, streams and float parameters alone."""
 
     __slots__ = ("again", "apart", "device", "encode", "form", "function", "given", "handle", "is_short", "launch",
-                 "makers", "mask", "pairs", "reach", "spare", "stream", "syncs", "values", "varies")  # fmt: skip
+                 "makers", "mask", "pairs", "passes", "reach", "spare", "stream", "syncs", "values",
+                 "varies")  # fmt: skip
 
     def __init__(
         self, given: Sequence[Given], checked: Checked, form: LaunchForm, function: Function, launch: Callable[..., int]
@@ -45,6 +46,7 @@ class CallKind:
         self.encode: Encode | None = None
         self.is_short = False  # whether the short way is open to such calls: two arrays, and all is in them
         self.again: Callable[[tuple[Any, ...]], bool] | None = None
+        self.passes: Any = None  # of a program: what its kernels are launched with
 
     def keep_maps(self, encode: Encode) -> None:
         """Tensor maps depend on the pointers alone: those of arrays that come again are not encoded again."""

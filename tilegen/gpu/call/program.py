@@ -73,7 +73,6 @@ class ProgramKernel(Kernel):
     ):  # fmt: skip
         super().__init__(program.whole, kernels[0].cubin, source, driver)
         self.program, self.kernels = program, tuple(kernels)
-        self._launches: dict[CallKind, _Launches] = {}
         self._captured: list[Any] = []  # workspaces that graphs use
 
     def load(self, device: int) -> Function:
@@ -83,7 +82,7 @@ class ProgramKernel(Kernel):
 
     def _launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         """Launch every pass that the parameters want, in order."""
-        launches = self._launches.get(kind) or self._plan(kind)
+        launches: _Launches = kind.passes or self._plan(kind)
         base = 0
         if launches.allocate is not None and launches.read is not None:
             workspace = launches.allocate()
@@ -114,8 +113,8 @@ class ProgramKernel(Kernel):
         ]  # fmt: skip
         library = _find_allocator(self.terms.kernel, [lib for _, _, lib in kind.given]) if size else None
         make = library.allocate((size,), (1,), "uint8", kind.device) if library and library.allocate else None
-        launches = self._launches[kind] = _Launches(tuple(passes), make, library.read if library else None)
-        return launches
+        kind.passes = _Launches(tuple(passes), make, library.read if library else None)
+        return kind.passes  # type: ignore[no-any-return]
 
     def _find_grid(self, kernel: Kernel, values: Mapping[str, int | float], device: int) -> tuple[int, int, int]:
         terms = kernel.terms
