@@ -16,6 +16,7 @@ from tests.meaning import PASSES
 from tilegen import gpu
 from tilegen.pipeline import BuiltProgram
 from tilegen.plan import arguments
+from tilegen.scopes import COUNT_AXES
 from tilegen.verifying import devices, on_gpu
 
 SUM_ALL = next(path for path in PROGRAMS if path.stem == "sum_all")
@@ -29,6 +30,7 @@ def pretend_access(built: BuiltProgram) -> gpu.GpuAccess:
         runner = runners[launch.kernel]
         given = zip(arguments(runner.plan.params), launch.params, strict=True)
         params = {p.name: value.item() for p, value in given}
+        params |= {name: launch.grid[d] for d, name in enumerate(COUNT_AXES)}
         found = runner.run(images, params)
         return {name: np.ascontiguousarray(found[name]).view(np.uint8) for name in sizes}
 
