@@ -4,7 +4,7 @@ import { stateOf } from "./banks.js";
 import { h } from "./dom.js";
 
 const scrolled = (label, node) => h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, node);
-const SCOPES = ["global", "shared", "tmem", "register"];
+const SCOPES = ["global", "workspace", "shared", "tmem", "register"];
 const SIGNS = { reads: "reads", writes: "writes", updates: "updates" };
 
 /** A row for each buffer; in shared memory with the bytes that it lies on, in tensor memory with its columns. */
