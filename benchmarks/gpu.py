@@ -27,7 +27,7 @@ from bench_call import is_late, measure_calls
 from cases import Case, all_cases
 from compute_cases import ComputeCase, compute_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
-from gpu_files import gpu_file, hash_code, read_driver
+from gpu_files import gpu_file, hash_code, list_kernels, read_driver
 from launch_once import COUNTED_AT, build_for
 from launch_ways import check_ways
 from measure_cases import measure_cases
@@ -108,7 +108,7 @@ def main() -> int:
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=str(RESULTS))
-    parser.add_argument("--specs", nargs="*", default=sorted(map(str, (ROOT / "specs").glob("*.yaml"))))
+    parser.add_argument("--specs", nargs="*", default=list_kernels())
     parser.add_argument("--part", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--group", nargs="*", default=[], help="cases of these groups alone")
     parser.add_argument("--name", nargs="*", default=[""], help="cases with one of these in their name alone")
@@ -202,7 +202,7 @@ def run_kernels(
     """
     before = result.get("kernels", {})
     names = {Path(path).name for path in specs}
-    others = {p.name for p in (ROOT / "specs").glob("*.yaml")} - names
+    others = {Path(path).name for path in list_kernels()} - names
     kernels = {name: row for name, row in result.get("kernels", {}).items() if row["spec"] in others}
     result["kernels"] = kernels
     builds = {path: build_for(session.device, path) for path in specs}

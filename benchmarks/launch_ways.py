@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gpu_files import list_kernels
 from launch_once import build_for
 
 from tilegen import gpu
@@ -175,7 +176,7 @@ def forms(kernel: Kernel, case: Case) -> list[tuple[str, tuple[int, ...], tuple[
 
 def main(paths: Sequence[str]) -> int:
     device = gpu.require_gpu()
-    specs = paths or sorted(map(str, (ROOT / "specs").glob("*.yaml")))
+    specs = paths or list_kernels()
     found = check_ways(device, [build_for(device, path) for path in specs])
     for way, kernels in found.items():
         wrong = {name: said for name, said in kernels.items() if said != "ok"}

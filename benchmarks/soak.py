@@ -18,6 +18,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from gpu_files import list_kernels
 from launch_once import SANITIZED_AT, build_for
 from launch_ways import start_by_cupy
 
@@ -113,7 +114,7 @@ def soak(path: str, launches: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--launches", type=int, default=LAUNCHES)
-    parser.add_argument("specs", nargs="*", default=sorted(map(str, (ROOT / "specs").glob("*.yaml"))))
+    parser.add_argument("specs", nargs="*", default=list_kernels())
     args = parser.parse_args()
     if len(args.specs) == 1:
         print(json.dumps({"spec": Path(args.specs[0]).name, "said": soak(args.specs[0], args.launches)}))
