@@ -10,8 +10,7 @@ import jinja2
 import pytest
 
 from tests.test_gemm import spec_of
-from tilegen.ops import ALL_OPS
-from tilegen.ops.expand import expand_spec
+from tilegen.ops import ALL_OPS, expand_spec
 from tilegen.spec import load
 from tilegen.spec.compose import compose, read_plain
 from tilegen.spec.findings import Findings
