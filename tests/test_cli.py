@@ -647,7 +647,7 @@ def test_json_stays_json_on_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # ---------------------------------------------------------------- bugs, signals, streams
 def test_a_bug_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilegen.pipeline.plan_spec", lambda _: {}["what"])
+    monkeypatch.setattr("tilegen.pipeline.kernels.plan_spec", lambda _: {}["what"])
     result = tilegen("build", SF)
     assert (result.exit_code, result.stdout) == (70, "")
     assert re.fullmatch(
@@ -662,7 +662,7 @@ def test_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tilegen.pipeline.plan_spec", interrupt)
+    monkeypatch.setattr("tilegen.pipeline.kernels.plan_spec", interrupt)
     result = tilegen("build", SF)
     assert result.exit_code == 130 and "Traceback" not in result.stderr
 

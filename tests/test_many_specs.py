@@ -21,7 +21,7 @@ from tilegen.cli import cli
 from tilegen.errors import Diagnostic, EnvironmentLack, ProofError
 from tilegen.gpu import Cubin, Device, GpuLaunch, GpuServer, Image, can_serve
 from tilegen.gpu.run import FAULT, GUARD_BYTES
-from tilegen.pipeline import plan_spec
+from tilegen.planner import plan_spec
 
 pytestmark = pytest.mark.skipif(not can_serve(), reason="processes cannot be forked here, or share no memory")
 ROOT = Path(__file__).parents[1]
@@ -95,7 +95,8 @@ def test_json_has_the_order_of_the_command_line(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- one of several
 def break_one(monkeypatch: pytest.MonkeyPatch, kernel: str, fail: Any) -> None:
     """Have the plan of one kernel fail in some way."""
-    monkeypatch.setattr("tilegen.pipeline.plan_spec", lambda spec: fail() if spec.kernel == kernel else plan_spec(spec))
+    plan = lambda spec: fail() if spec.kernel == kernel else plan_spec(spec)  # noqa: E731
+    monkeypatch.setattr("tilegen.pipeline.kernels.plan_spec", plan)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

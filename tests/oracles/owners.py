@@ -12,12 +12,10 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from tilegen.ops.expand import expand_spec
-
 from tests.oracles.affine import Affine, NotAffine, ask, isl
 from tilegen.index import Index, Var, mod, substitute
 from tilegen.layouts import row_major
-from tilegen.ops import ALL_OPS
+from tilegen.ops import ALL_OPS, expand_spec
 from tilegen.plan import Param
 from tilegen.proofs.owned_boxes import Owned, written_boxes
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables

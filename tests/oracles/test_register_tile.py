@@ -11,10 +11,10 @@ import tilegen
 from tests.oracles.kernels import buffer, build, choice, kernel
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
-from tilegen.ops.copy.register_tiles import coalesced, count_lines, digits_at, orders_of, shapes_of, turned_tile
+from tilegen.ops.copy.register_tiles import coalesced, count_lines, digits_at, orders_of, shapes_of
 from tilegen.ops.copy.register_turns import block_elems
-from tilegen.ops.operand import bind
-from tilegen.ops.placement import place_memories
+from tilegen.ops.ordered_tile import place_of, tile_over
+from tilegen.planner import survey_calls
 
 GENERATED = 24
 
@@ -58,10 +58,8 @@ def test_a_transpose_is_exact_and_as_wide_as_its_sides_allow(threads, dtype, row
 
 def tile(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
     spec = tilegen.load(turned(32, dtype, rows, columns, outer=outer))
-    memories = place_memories(spec)
-    (call,) = spec.ops
-    src, dst = (bind(call.regions[f], memories[call.regions[f].buffer.name]) for f in ("src", "dst"))
-    return turned_tile((src, dst))
+    ((call, context),) = survey_calls(spec)
+    return tile_over(context, [context.operand(call, name) for name in ("src", "dst")], call.scope)
 
 
 @pytest.mark.parametrize(("rows", "columns", "outer"), [
@@ -74,7 +72,7 @@ def test_every_walk_meets_every_element_once(rows, columns, outer):
         assert set(coalesced(it, shape)) <= set(orders)
         for order in orders:
             seen = {
-                it.at(digits_at(it, shape, order, group, r, c))
+                place_of(it, digits_at(it, shape, order, group, r, c))
                 for group in range(it.count // shape.elems) for r in range(shape.rows) for c in range(shape.columns)
             }  # fmt: skip
             assert len(seen) == rows * columns * outer, (shape, order)

@@ -13,8 +13,9 @@ from tests.mutants.judging import proof_code
 from tests.mutants.table import SPECS
 from tilegen.index import Formula, Index, Var, add, mul
 from tilegen.interpret import FaultFound, interpret
-from tilegen.pipeline import load, plan_spec
+from tilegen.pipeline import load
 from tilegen.plan import Memory, Move, Plan, Ref, flat_memory, memories, subscript
+from tilegen.planner import plan_spec
 from tilegen.proofs import prove, unproven_ranges
 from tilegen.proofs.runs import check_run, list_runs
 from tilegen.render import render

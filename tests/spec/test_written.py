@@ -8,10 +8,9 @@ from typing import Any
 
 import jinja2
 import pytest
-from tilegen.ops.expand import expand_spec
 
 from tests.test_gemm import spec_of
-from tilegen.ops import ALL_OPS
+from tilegen.ops import ALL_OPS, expand_spec
 from tilegen.spec import load
 from tilegen.spec.compose import compose, read_plain
 from tilegen.spec.findings import Findings

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
+from specs.kernels import SPECS
 
 import tilegen
 from tilegen import drawing, layouts
@@ -166,7 +167,7 @@ def test_view_opens_what_it_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("S[(8, 64)]", "--arch", "sm_90"), "--arch and --set change a SPEC"),
+        (("S[(8, 64)]", "--arch", "sm_90"), "--arch, --set and --pass are of a SPEC"),
         (("--shape", "8,64"), "--shape goes with a LAYOUT"),
         ((SPECS[0], "--shape", "8,64"), "a spec's buffers have their own"),
         (("S[(8, 64)]", "-o", "-", "--open"), "take one of them"),
@@ -266,5 +267,5 @@ def test_the_python_of_the_page_runs() -> None:
 def test_keys_of_links_on_the_page_are_presets() -> None:
     text = (ROOT / "docs" / "viewer.md").read_text(encoding="utf-8")
     keys = {preset.key for group in own_presets() for preset in group.layouts}
-    names = {path.stem for path in (ROOT / "specs").glob("*.yaml")}
+    names = {path.stem for path in SPECS}
     assert set(re.findall(r"#p=(\w+)", text)) <= keys and set(re.findall(r"#g=(\w+)", text)) <= names
