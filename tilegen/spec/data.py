@@ -326,10 +326,7 @@ class FollowStatement:
 
 @dataclass(frozen=True)
 class ArriveStatement:
-    """arrive: one thread of each instance of ``scope`` arrives at an mbarrier.
-
-    ``to``: at that of every CTA along an axis of the cluster; "": of its own.
-    """
+    """arrive: one thread of each instance of ``scope`` arrives at its CTA's mbarrier, at those of all along ``to``."""
 
     barrier: SlotName
     scope: str
@@ -359,7 +356,8 @@ class Spec:
 
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
     for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
-    that say the same kernel, wherever they come from (``path``, ``text``, ``whole``) and why (``choices``, ``notes``).
+    that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
+    (``choices``, ``notes``) do not count.
     """
 
     kernel: str
