@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specs.kernels import SPECS
+from specs.kernels import SPECS as KERNELS
 
 import tilegen
 from tests.viewing.browser import AXE, Watched, needs_axe, needs_browser, write_pages
@@ -293,7 +293,7 @@ def test_phases_play_step_by_step(browser: Any, pages: dict[str, Path]) -> None:
 # ---------------------------------------------------------------- specs as presets
 def test_every_spec_is_a_preset(layouts: Any) -> None:
     """Each shows a buffer of its own with one of its accesses, or, where all its arrays are in global memory, that."""
-    names = {path.stem for path in SPECS}
+    names = {path.stem for path in KERNELS}
     options = layouts.get_by_label("Spec", exact=True).evaluate("n => [...n.options].map(o => o.value)")
     assert set(options) == {"", *names}
     for name in ("attention_hopper", "copy_reg", "permute_sf", "rotary", "wgmma_tile"):

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
-from specs.kernels import SPECS
+from specs.kernels import SPECS as KERNELS
 
 import tilegen
 from tilegen import drawing, layouts
@@ -267,5 +267,5 @@ def test_the_python_of_the_page_runs() -> None:
 def test_keys_of_links_on_the_page_are_presets() -> None:
     text = (ROOT / "docs" / "viewer.md").read_text(encoding="utf-8")
     keys = {preset.key for group in own_presets() for preset in group.layouts}
-    names = {path.stem for path in SPECS}
+    names = {path.stem for path in KERNELS}
     assert set(re.findall(r"#p=(\w+)", text)) <= keys and set(re.findall(r"#g=(\w+)", text)) <= names

@@ -327,10 +327,7 @@ class FollowStatement:
 
 @dataclass(frozen=True)
 class ArriveStatement:
-    """arrive: one thread of each instance of ``scope`` arrives at an mbarrier.
-
-    ``to``: at that of every CTA along an axis of the cluster; "": of its own.
-    """
+    """arrive: one thread of each instance of ``scope`` arrives at its CTA's mbarrier, at those of all along ``to``."""
 
     barrier: SlotName
     scope: str
@@ -358,8 +355,10 @@ class Constant:
 class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
-    ``whole`` is the op on whole arrays that ``ops`` carry out, once expanded. ``choices`` are of the kernel as a whole.
-    Specs that say the same kernel are equal, whatever their path, text, whole, choices and notes.
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
+    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
+    that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
+    (``choices``, ``notes``) do not count.
     """
 
     kernel: str
