@@ -640,7 +640,7 @@ def test_json_stays_json_on_errors(tmp_path: Path) -> None:
 
 
 def test_json_stays_json_on_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tilegen.cli.explaining.plan_spec", lambda _: {}["what"])
+    monkeypatch.setattr("tilegen.pipeline.stages.plan_spec", lambda _: {}["what"])
     code, found = errors("explain", SF, "--format", "json")
     assert (code, found[0]["code"]) == (70, "TG690")
 

@@ -101,7 +101,8 @@ def plan_program(program: Program) -> ProgramPlan:
         raise SpecError(tuple(dict.fromkeys(errors)))
     counts = tuple(CountedCtas(c.param, c.owner, c.axis, COUNT_AXES[c.axis]) for c in program.counts)
     given, brought = ([b.name for b in found] for found in (program.arrays, program.workspaces))
-    memories = join_memories(passes, [b.name for b in program.buffers], counts)
+    names, partial = [b.name for b in program.buffers], {b.name for b in program.buffers if b.partial}
+    memories = join_memories(passes, names, counts, partial)
     return ProgramPlan(
         program.kernel, program.arch, tuple(passes), program.params,
         tuple(m for m in memories if m.name in given), tuple(m for m in memories if m.name in brought), counts,

@@ -114,3 +114,67 @@ def test_a_pass_that_reads_only_what_it_wrote_itself():
     text = change(text, (LEAVE, f'{LEAVE}\n      - sync: cta\n      - copy: {{src: "parts[bx : +1]", dst: s}}'))
     found = find(text)
     assert ("TG429", "pass 'tiles' reads the workspace 'parts', but only this pass writes it") in found
+
+
+BASE = """
+kernel: base
+params: {M: {default: 64, multiple_of: 32, max: 65536}}
+buffers:
+  X: {scope: global, dtype: float32, shape: [M]}
+  Y: {scope: global, dtype: float32, shape: [M]}
+  w: {scope: workspace, dtype: float32, shape: [M]}
+passes:
+  - name: a
+    grid: {bx: M // 32}
+    threads: 32
+    ops:
+      - copy: {scope: cta, src: "X[bx*32 : +32]", dst: "w[bx*32 : +32]"}
+  - name: b
+    grid: {bx: M // 32}
+    threads: 32
+    ops:
+      - copy: {scope: cta, src: "w[bx*32 : +32]", dst: "Y[bx*32 : +32]"}
+"""
+
+
+def test_a_workspace_is_written_only_where_that_is_shown_at_every_size():
+    """At M = 8320 nothing is written, which no size that is tried shows."""
+    at_one = change(
+        BASE, ('dst: "w[bx*32 : +32]"}', 'dst: "w[bx*32 : +32]", when: "(M // 32) * (M // 32) % 2003 != 1501"}')
+    )
+    found = find(at_one)
+    assert [code for code, _ in found] == ["TG429"] and "may leave elements unwritten" in found[0][1]
+
+
+def test_an_output_that_may_stay_unwritten_is_given_where_a_later_pass_reads_it():
+    text = change(
+        BASE,
+        ("scope: workspace, dtype: float32, shape: [M]", "scope: global, dtype: float32, shape: [M], partial: true"),
+    )
+    access = {m.name: m.access for m in build(text).plan.arrays}
+    assert access == {"X": "in", "w": "inout", "Y": "out"}
+
+
+def test_a_pass_that_is_never_launched():
+    found = find(change(BASE, ("  - name: a\n", "  - name: a\n    when: false\n")))
+    assert found[0][1] == "pass 'b' reads the workspace 'w', but pass 'a' is never launched"
+
+
+REFUSED = {
+    "Y: {scope: global, dtype: float32, shape: [a.bx_count]}": "which the caller brings: only a launch knows it",
+    "    grid: {bx: a.bx_count}": "the grid of 'a' is what 'a.bx_count' counts",
+    "    when: a.bx_count > 3": "'when' of a pass is over params",
+    "    buffers: hello": "'buffers' must be a mapping of names",
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_what_no_pass_can_say(line):
+    old = "  Y: {scope: global, dtype: float32, shape: [M]}\n" if line.startswith("Y") else "    grid: {bx: M // 32}\n"
+    found = find(change(BASE, (old, f"  {line}\n" if line.startswith("Y") else f"{line}\n")))
+    assert any(REFUSED[line] in message for _, message in found), found
+
+
+def test_a_param_that_is_named_like_the_ctas_that_fit():
+    build(BASE.replace("M: {", "resident_rows: {").replace("M //", "resident_rows //").replace("[M]", "[resident_rows]")
+          .replace("shape: [resident_rows]}\npasses", "shape: [32 * a.bx_count]}\npasses"))  # fmt: skip

@@ -11,7 +11,7 @@ from specs.test_launchers import RUNTIME, cuda_includes, run
 from text.run import requires_gxx
 
 from programs.kernels import build_program, every_program
-from tilegen.pipeline import output_texts
+from tilegen.pipeline import build, output_texts
 from tilegen.plan import arguments
 from tilegen.render import host_type, launch_info
 
@@ -100,3 +100,49 @@ def test_a_header_says_what_a_launch_takes(path):
         assert f"dim3 grid({grid}), block({one.plan.threads})" in text
         for p in arguments(one.plan.params):
             assert p.name in text
+
+
+ODD = """
+kernel: odd
+params: {M: {default: 64, multiple_of: 32, max: 65536}, Q: {default: 7}, scale: {dtype: float32, default: 2.0}}
+buffers:
+  X: {scope: global, dtype: float32, shape: [M]}
+  Y: {scope: global, dtype: float32, shape: [M]}
+  w: {scope: workspace, dtype: float32, shape: ["max(M, 64)"]}
+  n: {scope: workspace, dtype: float32, shape: [a.bx_count]}
+passes:
+  - name: a
+    grid: {bx: "min(resident, M // 32)"}
+    threads: 32
+    ops:
+      - fill: {scope: cta, dst: "n[bx : +1]", value: 1}
+  - name: b
+    when: max(Q, 4) % 3 > 1
+    grid: {bx: "max(M, 64) // 32", by: M // 32}
+    threads: 32
+    ops:
+      - {fill: {scope: cta, dst: "w[bx*32 : +32]", value: 0, when: by == 0}}
+  - name: c
+    grid: {bx: M // 32, by: a.bx_count * 40}
+    threads: 32
+    ops:
+      - elementwise: {scope: cta, dst: "Y[bx*32 : +32]", expr: x * scale, with: {x: "X[bx*32 : +32]"}, when: by == 0}
+"""
+
+
+@requires_nvcc
+@requires_gxx
+def test_sizes_and_conditions_of_any_form_compile_and_are_checked_first(tmp_path):
+    texts = output_texts(build(ODD))
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "main.cpp").write_text('#include "odd.h"\n')
+    run(tmp_path, "g++", "-Wall", "-Wextra", "-Werror", *cuda_includes(tmp_path), "-c", "main.cpp")
+    header = texts["odd.h"]
+    launch = header[header.index("static inline cudaError_t launch_odd(") :]
+    assert launch.index("a_bx_count * 40 > 65535") < launch.index("launch_odd_a(")
+    assert (
+        "if (M < 1 || M > 65536 || M % 32) return cudaErrorInvalidValue;"
+        in header[header.index("workspace_of_odd(int") :]
+    )
+    assert "\n// M: 32 to 65536 in steps of 32\n" in header

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.index import Index, Var, substitute
@@ -57,11 +57,12 @@ class ProgramPlan:
 
 
 def join_memories(
-    passes: Sequence[PassPlan], names: Sequence[str], counts: Sequence[CountedCtas]
+    passes: Sequence[PassPlan], names: Sequence[str], counts: Sequence[CountedCtas], partial: Collection[str] = ()
 ) -> tuple[Memory, ...]:  # fmt: skip
     """The global memories of those names that any kernel touches, each as all kernels ask for it.
 
     An array is "out" where the first kernel that touches it always runs and only writes it, "in" where none writes it.
+    One of ``partial``, of which elements may be left unwritten, is not "out" where a later kernel reads it.
     Extents that are a count of CTAs are so by the name that the program has for it.
     """
     uses: dict[str, list[tuple[PassPlan, Memory]]] = {name: [] for name in names}
@@ -69,7 +70,7 @@ def join_memories(
         known = {c.inside: c.param.var for c in counts if c.owner == one.name and c.param.var is not None}
         for memory in arrays(one.plan):
             uses[memory.name].append((one, _rename(memory, known)))
-    return tuple(_join(found) for found in uses.values() if found)
+    return tuple(_join(found, name in partial) for name, found in uses.items() if found)
 
 
 def _rename(memory: Memory, known: Mapping[str, Var]) -> Memory:
@@ -80,9 +81,9 @@ def _rename(memory: Memory, known: Mapping[str, Var]) -> Memory:
     return replace(memory, shape=extents, pitches=tuple(substitute(n, known) for n in memory.pitches), note=note)
 
 
-def _join(uses: Sequence[tuple[PassPlan, Memory]]) -> Memory:
+def _join(uses: Sequence[tuple[PassPlan, Memory]], is_partial: bool) -> Memory:
     (first, memory), accesses = uses[0], {m.access for _, m in uses}
-    is_out = memory.access == "out" and first.when is True
+    is_out = memory.access == "out" and first.when is True and not (is_partial and accesses != {"out"})
     access = "in" if accesses == {"in"} else "out" if is_out else "inout"
     note = next((m.note for _, m in uses if m.note), "")
     return replace(memory, access=access, align_bytes=max(m.align_bytes for _, m in uses), note=note)

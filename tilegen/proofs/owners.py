@@ -39,12 +39,14 @@ class CountedOwners:
     """What counting owners has shown with each of some sizes, up to the first with an error.
 
     ``usual``: those that every proof takes. ``unlooked``: arrays that these leave open, which has a warning.
+    ``unsure``: workspaces of which it is not shown at every size who owns what, and why not.
     """
 
     usual: tuple[Case, ...]
     found: tuple[tuple[Case, Finding], ...]
     unlooked: tuple[Finding, ...]
     notes: tuple[str, ...]
+    unsure: tuple[tuple[str, str], ...] = ()
 
 
 def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
@@ -53,11 +55,14 @@ def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
     usual += [case for case in launch_cases(spec, usual[0]) if case not in usual]
     sizes = owner_sizes(spec, owns, usual[0])
     found: list[tuple[Case, Finding]] = []
-    unlooked, notes = list[Finding](), list(sizes.notes)
+    unlooked, notes, unsure = list[Finding](), list(sizes.notes), _list_unsure(spec, owns, usual[0])
 
     def count(case: Case, most: int) -> list[Finding]:
         own = [*check_partition(plan, owns, case, most), *check_reads(plan, owns, reads, case, most)]
         found.extend((case, f) for f in own if f.code != NOT_PARTITIONED)
+        for f in own:
+            if f.code == NOT_PARTITIONED and spec.buffer(f.memory).traits.is_brought:
+                unsure.setdefault(f.memory, f.message)
         return [f for f in own if f.code == NOT_PARTITIONED]
 
     def is_wrong() -> bool:
@@ -73,7 +78,15 @@ def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
         size: Case | None = None if is_wrong() else largest
         while size is not None and size not in usual and count(size, _FEW_BOXES):
             size = halve_sizes(spec, usual[0], size)
-    return CountedOwners(tuple(usual), tuple(found), tuple(dict.fromkeys(unlooked)), tuple(dict.fromkeys(notes)))
+    said = tuple(dict.fromkeys(unlooked)), tuple(dict.fromkeys(notes)), tuple(unsure.items())
+    return CountedOwners(tuple(usual), tuple(found), *said)
+
+
+def _list_unsure(spec: Spec, owns: Sequence[Owned], default: Case) -> dict[str, str]:
+    """Workspaces whose boxes have sizes that nothing here speaks for, each with the first note."""
+    names = [b.name for b in spec.buffers if b.traits.is_brought]
+    notes = {name: owner_sizes(spec, [o for o in owns if o.memory.name == name], default).notes for name in names}
+    return {name: said[0] for name, said in notes.items() if said}
 
 
 def may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:

@@ -81,11 +81,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     owners = check_owners(spec, plan)
-    unwritten = {
-        f.memory: f"may leave elements unwritten: {f.message}"
-        for f in owners.unlooked
-        if spec.buffer(f.memory).traits.is_brought
-    }
+    unwritten = {name: f"may leave elements unwritten ({why})" for name, why in owners.unsure}
     warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]
     notes += owners.notes
     for case, f in owners.found:

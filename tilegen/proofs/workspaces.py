@@ -42,7 +42,8 @@ def _find_unwritten(
         if name in unwritten:
             reasons.append(f"pass '{writer.name}' {unwritten[name]}")
         elif writer.when is not True and writer.when != reader.when:
-            reasons.append(f"pass '{writer.name}' is launched only where {to_c(writer.when)}")
+            where = "is never launched" if writer.when is False else f"is launched only where {to_c(writer.when)}"
+            reasons.append(f"pass '{writer.name}' {where}")
             hint = f"give pass '{reader.name}' the same 'when'"
         else:
             return

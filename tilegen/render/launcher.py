@@ -59,7 +59,7 @@ def write_header(
     """The header of some kernels; ``program``: what the template takes of all of them together."""
     text = templates().get_template("launcher.h.j2").render(
         header=[piece for line in header for piece in comment_lines(line)],
-        includes=sorted({include for plan in plans for include in _list_includes(plan)}),
+        includes=sorted({*(i for plan in plans for i in _list_includes(plan)), *program.get("includes", ())}),
         maps=any(tensor_maps(plan) for plan in plans), kernels=kernels, program=program,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
@@ -145,7 +145,7 @@ def _describe(plan: Plan) -> Iterator[str]:
     yield f"    cudaError_t error = launch_{plan.name}({call}, stream);"
     yield ""
     yield from (describe_array(m) for m in arrays(plan))
-    yield from (f"{p.name}: {describe_param(p, plan)}" for p in arguments(plan.params))
+    yield from (f"{p.name}: {describe_param(p, [plan])}" for p in arguments(plan.params))
     yield from (_describe_map(m) for m in tensor_maps(plan))
     yield (
         "What is written must not overlap anything else. The launch is asynchronous"
@@ -167,12 +167,12 @@ def describe_array(memory: Memory) -> str:
     return f"{memory.name}: {memory.dtype}{layout}{sized}{aligned}, {_ACCESS[memory.access]}"
 
 
-def describe_param(param: Param, plan: Plan) -> str:
-    """A parameter's range in words, as far as the grid can be launched."""
+def describe_param(param: Param, plans: Sequence[Plan]) -> str:
+    """A parameter's range in words, as far as all grids can be launched."""
     if param.var is None:
         return param.dtype
     multiple = f" in steps of {param.var.step}" if param.var.step > 1 else ""
-    return f"{param.var.least} to {_find_largest(param.var, plan)}{multiple}"
+    return f"{param.var.least} to {min(_find_largest(param.var, plan) for plan in plans)}{multiple}"
 
 
 def _find_largest(var: Var, plan: Plan) -> int:

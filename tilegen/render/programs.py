@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tilegen.decisions import count_words
@@ -81,6 +81,7 @@ def program_info(program: ProgramPlan, params: Mapping[str, int | float] | None 
         "kernel": program.name, "arch": program.arch, "workspace_bytes": at, "workspaces": workspaces,
         "arrays": [{"name": m.name, "dtype": m.dtype, "access": m.access} for m in program.arrays],
         "params": [{"name": p.name, "dtype": p.dtype, "default": p.default} for p in program.params],
+        "counts": [{"name": c.param.name, "pass": c.owner, "axis": "xyz"[c.axis]} for c in program.counts],
         "passes": passes,
     }  # fmt: skip
 
@@ -121,13 +122,12 @@ def _describe(program: ProgramPlan) -> Iterator[str]:
     yield f'    #include "{program.name}.cu"   // or compile it by itself and link it'
     yield f'    #include "{program.name}.h"'
     if program.workspaces:
-        values = ", ".join([*(p.name for p in program.params), "&bytes"])
+        values = ", ".join([*(p.name for p in program.params if p.var is not None), "&bytes"])
         yield f"    cudaError_t error = workspace_of_{program.name}({values});  // then allocate so many bytes"
     yield f"    {'' if program.workspaces else 'cudaError_t '}error = launch_{program.name}({call}, stream);"
     yield ""
     yield from map(describe_array, program.arrays)
-    plan = program.passes[0].plan
-    yield from (f"{p.name}: {describe_param(p, plan)}" for p in program.params)
+    yield from (f"{p.name}: {describe_param(p, program.plans)}" for p in program.params)
     if program.workspaces:
         yield (
             f"workspace: aligned to {WORKSPACE_ALIGN_BYTES} bytes. What it holds before does not matter. Nobody may "
@@ -149,17 +149,23 @@ def _describe_program(program: ProgramPlan) -> dict[str, Any]:
     checks = [*map(check_pointer, program.arrays), *(c for p in program.params for c in check_param(p))]
     known = {p.name for p in program.params}
     checks += [c for plan in program.plans if _names_of_grid(plan) <= known for c in check_grid(plan)]
+    late = [c for plan in program.plans if not _names_of_grid(plan) <= known for c in _check_counted(plan, names)]
     if program.workspaces:
         checks.append((f"(size_t){own['workspace']} % {WORKSPACE_ALIGN_BYTES}", "cudaErrorMisalignedAddress"))
+    sizes = {m.name: to_c(workspace_bytes(m)) for m in program.workspaces}
     whens = {one.name: "" if one.when is True else to_c(one.when) for one in program.passes}
+    compares = any(re.search(r"\b(min|max)\(", text) for text in (*whens.values(), *sizes.values()))
     return {
         "name": program.name, "own": own, "given": values, "checks": checks,
         "params": [*given, *values, *brought, f"cudaStream_t {own['stream']} = 0"],
         "workspaces": [
-            {"name": m.name, "c": host_type(m.dtype)[0], "size": to_c(workspace_bytes(m))} for m in program.workspaces
+            {"name": m.name, "c": host_type(m.dtype)[0], "size": sizes[m.name]} for m in program.workspaces
         ],
-        "counts": [_describe_count(program, c) for c in program.counts],
-        "compares": any(re.search(r"\b(min|max)\(", text) for text in whens.values()),
+        "counts": [_describe_count(program, c, names) for c in program.counts],
+        "compares": compares, "includes": ["algorithm"] if compares else [],
+        "sized": [write_value(p) for p in program.params if p.var is not None],
+        "size_checks": [c for p in program.params for c in check_param(p)],
+        "late_checks": late,
         "passes": [
             {"name": one.plan.name, "when": whens[one.name], "arguments": _list_arguments(one)}
             for one in program.passes
@@ -175,7 +181,14 @@ def _list_arguments(one: PassPlan) -> list[str]:
     return [*(m.name for m in arrays(one.plan)), *(p.name for p in arguments(one.plan.params))]
 
 
-def _describe_count(program: ProgramPlan, count: CountedCtas) -> dict[str, Any]:
+def _check_counted(plan: Plan, names: Collection[str]) -> Iterator[tuple[str, str]]:
+    """The checks of a grid that names the CTAs of other kernels, but for one that names CTAs that fit at once."""
+    if _names_of_grid(plan) <= {*names}:
+        yield from check_grid(plan)
+
+
+def _describe_count(program: ProgramPlan, count: CountedCtas, names: Collection[str]) -> dict[str, Any]:
     plan = next(one.plan for one in program.passes if one.name == count.owner)
     values = [p.name for p in arguments(plan.params)]
-    return {"name": count.param.name, "function": f"count_ctas_of_{plan.name}", "given": values}
+    status = fresh(f"{count.param.name}_error", names)
+    return {"name": count.param.name, "function": f"count_ctas_of_{plan.name}", "given": values, "status": status}

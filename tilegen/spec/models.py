@@ -18,6 +18,7 @@ from tilegen.spec.phrases import phrase
 # Of the language: each version adds to the one before, and means what that meant. 1: all up to clips at the end of an
 # array. 2: clips at both ends, ``pad``, ``values``, ``choices``, computed params. 3: ``passes`` and workspaces.
 VERSION = 3  # the newest
+MOST_PASSES = 32
 MAX_RANK = 24  # dimensions of a buffer; NumPy has 32, and instances and copies of elements take some
 
 
@@ -251,7 +252,7 @@ class ProgramFields(_Fields):
     buffers: dict[str, Any] = Field(
         default={}, description="arrays that the passes share: global ones of the caller, and workspaces"
     )
-    passes: list[Any] = Field(min_length=1, max_length=32, description="the kernels, in order")
+    passes: list[Any] = Field(min_length=1, max_length=MOST_PASSES, description="the kernels, in order")
 
 
 # A pass is a kernel without what all passes share.

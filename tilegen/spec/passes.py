@@ -17,7 +17,7 @@ from tilegen.spec.expressions import read_condition
 from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.header import read_arch, read_kernel, read_version
 from tilegen.spec.loader import Reading, read_spec
-from tilegen.spec.models import PASS_KEYS, ProgramFields, report_null
+from tilegen.spec.models import MOST_PASSES, PASS_KEYS, ProgramFields, report_null
 from tilegen.spec.names import Names, Register, check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
 from tilegen.spec.params import Params, read_params
@@ -89,6 +89,12 @@ def _check_common(node: Node | None, findings: Findings) -> None:
         if scope is not None and (space := SPACES.get(scope.text)) and not space.is_array:
             message = f"'{shorten(key.text)}' is in {space.words}, which no two passes share"
             findings.report("TG106", message, scope.mark, "declare it in the 'buffers' of the pass that uses it")
+    for key, value in node.entries if isinstance(node, Mapping) else ():
+        word = value.get("scope") if isinstance(value, Mapping) else None
+        is_brought = isinstance(word, Scalar) and word.text in SPACES and SPACES[word.text].is_brought
+        for found in () if is_brought else _list_counts(value):
+            message = f"'{found.text}' in '{shorten(key.text)}', which the caller brings: only a launch knows it"
+            findings.report("TG106", message, found.mark, "say the extent by params; workspaces may have counts")
 
 
 def _list_scopes(node: Node | None) -> Iterator[tuple[Scalar, Scalar | None]]:
@@ -116,8 +122,12 @@ def _read_common(params: Params, arch: str, register: Register, state: _Passes) 
 
 # ---------------------------------------------------------------- one pass
 def _list_passes(node: Node, findings: Findings) -> Iterator[Mapping]:
-    if not isinstance(node, Sequence) or not node.items:
+    if not isinstance(node, Sequence):
         findings.report("TG103", f"'passes' must be a list of kernels, not {describe_node(node)}", node.mark)
+        return
+    if not 1 <= len(node.items) <= MOST_PASSES:
+        message = f"'passes' has {len(node.items)} kernels: at least 1, at most {MOST_PASSES} are possible"
+        findings.report("TG106", message, node.mark)
         return
     for item in node.items:
         if isinstance(item, Mapping):
@@ -129,6 +139,9 @@ def _list_passes(node: Node, findings: Findings) -> Iterator[Mapping]:
 
 def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None:
     name = _read_name(node, state)
+    for found in _list_counts(node["when"]) if "when" in node else ():
+        message = f"'when' of a pass is over params, and '{found.text}' names CTAs of a pass"
+        raise Flawed("TG112", message, found.mark, "only the launch knows them")
     when = read_condition(node["when"], names) if "when" in node else True
     for key, scope in _list_scopes(node.get("buffers")):
         if scope is not None and (space := SPACES.get(scope.text)) and space.is_array:
@@ -204,6 +217,9 @@ def _choose_buffers(name: str, node: Mapping, state: _Passes) -> list[tuple[Scal
             break
         words |= more
     own = node.get("buffers")
+    if own is not None and not isinstance(own, Mapping) and not (isinstance(own, Scalar) and own.value is None):
+        message = f"'buffers' must be a mapping of names, not {describe_node(own)}"
+        state.findings.report("TG103", message, own.mark, "write x: {scope: register, dtype: float32, shape: [64]}")
     found += own.entries if isinstance(own, Mapping) else ()
     return [(key, _write_counts(value, name, state)) for key, value in found]
 
@@ -252,8 +268,20 @@ def _write_counts(node: Node, reader: str, state: _Passes) -> Node:
     return replace(node, text=text, value=text)
 
 
+def _list_counts(node: Node) -> Iterator[Scalar]:
+    """The values that name CTAs of a pass."""
+    if isinstance(node, Scalar):
+        if isinstance(node.value, str) and _COUNT.search(node.text):
+            yield node
+        return
+    for one in node.items if isinstance(node, Sequence) else (value for _, value in node.entries):
+        yield from _list_counts(one)
+
+
 def _say_count(found: re.Match[str], node: Scalar, reader: str, state: _Passes) -> str:
     owner, count = found.groups()
+    if owner == reader and owner not in state.grids:
+        raise Flawed("TG105", f"the grid of '{owner}' is what '{found[0]}' counts", node.locate(*found.span()))
     if owner not in state.grids:
         message = (
             f"'{owner}' is no pass" if owner not in _names_of_passes(state.root) else f"pass '{owner}' comes later"
@@ -263,7 +291,7 @@ def _say_count(found: re.Match[str], node: Scalar, reader: str, state: _Passes) 
     extent = grid.get(axis) if grid is not None else None
     if not isinstance(extent, Scalar):
         return "1"
-    if RESIDENT_CTAS not in extent.text:
+    if not re.search(rf"\b{RESIDENT_CTAS}\b", extent.text):
         return f"({extent.text})" if not extent.text.isalnum() else extent.text
     if owner == reader:
         return count

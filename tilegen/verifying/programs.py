@@ -98,9 +98,10 @@ def run_together(
     for kernel in _launched(built):
         exact = {m.name: inputs.get(m.name) or _poison(m) for m in arrays(kernel.plan) if m.access != "out"}
         written = carry_out(kernel, {name: _over(elements, got.get(name)) for name, elements in exact.items()})
-        got |= {name: _lay_over(got.get(name), new) for name, new in written.items()}
         run = FloatRun(_all_ctas(kernel), exact, _case_of(kernel))
-        want |= _join(want, run_bounded(kernel.spec, run, held=want))
+        meant = run_bounded(kernel.spec, run, held=want)
+        got |= {name: _lay_over(got.get(name), _at_offsets(written[name], at)) for name, (at, _) in meant.items()}
+        want |= _join(want, meant)
         if against is not None:
             loose |= _join(loose, run_bounded(kernel.spec, run, is_tight=False, held=loose))
     outputs = [m.name for m in plan.arrays if m.name in want]
@@ -111,8 +112,8 @@ def run_together(
     }
     lines = [str(compare_floats(name, want[name][0], found[name], want[name][1])) for name in outputs]
     if against is not None:
-        meant = ask_meaning(against, built.spec, values, inputs, tuple(outputs))
-        compared = (meant.compare(name, loose[name][0], found[name], loose[name][1]) for name in outputs)
+        claims = ask_meaning(against, built.spec, values, inputs, tuple(outputs))
+        compared = (claims.compare(name, loose[name][0], found[name], loose[name][1]) for name in outputs)
         lines += [f"against: {one}".replace("float: ", "") for one in compared]
     return lines
 
@@ -122,6 +123,11 @@ def _poison(memory: Memory) -> Input:
     dtype = numpy_dtype(memory.dtype)
     element = np.full(dtype.itemsize, POISON, np.uint8).view(dtype)[0]
     return lambda index: np.full(np.shape(index), element, dtype)
+
+
+def _at_offsets(written: tuple[Array, Array], at: Array) -> tuple[Array, Array]:
+    """Of what a run left of an array, the elements that the kernel means to write."""
+    return at, written[1][np.searchsorted(written[0], at)]
 
 
 def _over(given: Input, written: tuple[Array, Array] | None) -> Input:
