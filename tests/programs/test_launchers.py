@@ -142,7 +142,7 @@ def test_sizes_and_conditions_of_any_form_compile_and_are_checked_first(tmp_path
     launch = header[header.index("static inline cudaError_t launch_odd(") :]
     assert launch.index("a_bx_count * 40 > 65535") < launch.index("launch_odd_a(")
     assert (
-        "if (M < 1 || M > 65536 || M % 32) return cudaErrorInvalidValue;"
+        "if (M < 32 || M > 65536 || M % 32) return cudaErrorInvalidValue;"
         in header[header.index("workspace_of_odd(int") :]
     )
     assert "\n// M: 32 to 65536 in steps of 32\n" in header
