@@ -148,6 +148,7 @@ _MEASURE = """() => {
 }"""
 
 
+@pytest.mark.slow
 def test_a_large_tile_answers_at_once(browser: Any, pages: dict[str, Path], capsys: Any) -> None:
     """The least of ten is held, for the machine may have other things to do; the median and the most are printed."""
     opened = Watched(browser, pages["layouts"])
