@@ -20,9 +20,15 @@ SMALL: dict[str, tuple[Mapping[str, int], ...]] = {
 }
 
 
+SLOW = {"attention_backward"}  # half a minute to prove
+
+
 def every_program(test: Callable[..., None]) -> Callable[..., None]:
     """The test over every spec with passes."""
-    marked: Callable[..., None] = pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)(test)
+    paths = [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else []) for path in PROGRAMS
+    ]
+    marked: Callable[..., None] = pytest.mark.parametrize("path", paths)(test)
     return marked
 
 

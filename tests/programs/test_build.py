@@ -8,7 +8,7 @@ import pytest
 from specs.kernels import PROGRAMS
 from specs.test_golden import compare_golden
 
-from programs.kernels import SMALL, build_program, build_small, every_program
+from programs.kernels import SLOW, SMALL, build_program, build_small, every_program
 from tests.meaning import PASSES
 from tilegen import pipeline
 from tilegen.arch import ARCHES
@@ -29,7 +29,6 @@ def test_golden(path):
 
 
 SIZES = [(name, number) for name, sizes in SMALL.items() for number in range(len(sizes))]
-SLOW = {"attention_backward"}  # half a minute each
 
 
 @pytest.mark.parametrize(
