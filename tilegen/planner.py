@@ -21,7 +21,6 @@ from tilegen.plan import (
     Arrive,
     Await,
     Commit,
-    CountedCtas,
     Follow,
     Let,
     Memory,
@@ -40,7 +39,7 @@ from tilegen.plan import (
     names_used,
     when,
 )
-from tilegen.scopes import COUNT_AXES, SCOPES, inside_grid, threads_of
+from tilegen.scopes import SCOPES, inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
     ArriveStatement,
@@ -91,21 +90,26 @@ def plan_spec(spec: Spec) -> Plan:
 
 def plan_program(program: Program) -> ProgramPlan:
     """The plans of all passes, and what a launch of them takes. Raises SpecError with the errors of all passes."""
-    passes, errors = list[PassPlan](), list[Diagnostic]()
+    plans, errors = list[Plan](), list[Diagnostic]()
     for one in program.passes:
         try:
-            passes.append(PassPlan(one.name, plan_spec(one.spec), one.when))
+            plans.append(plan_spec(one.spec))
         except SpecError as error:
             errors += error.diagnostics
     if errors:
         raise SpecError(tuple(dict.fromkeys(errors)))
-    counts = tuple(CountedCtas(c.param, c.owner, c.axis, COUNT_AXES[c.axis]) for c in program.counts)
+    return chain_plans(program, plans)
+
+
+def chain_plans(program: Program, plans: Sequence[Plan]) -> ProgramPlan:
+    """What a launch of all passes takes; ``plans``: those of the passes, in their order."""
+    passes = tuple(PassPlan(one.name, plan, one.when) for one, plan in zip(program.passes, plans, strict=True))
     given, brought = ([b.name for b in found] for found in (program.arrays, program.workspaces))
     names, partial = [b.name for b in program.buffers], {b.name for b in program.buffers if b.partial}
-    memories = join_memories(passes, names, counts, partial)
+    memories = join_memories(passes, names, program.counts, partial)
     return ProgramPlan(
-        program.kernel, program.arch, tuple(passes), program.params,
-        tuple(m for m in memories if m.name in given), tuple(m for m in memories if m.name in brought), counts,
+        program.kernel, program.arch, passes, program.params,
+        tuple(m for m in memories if m.name in given), tuple(m for m in memories if m.name in brought), program.counts,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import yaml
 import tilegen
 from tests.mutants.judging import Verdict, judge
 from tests.mutants.plant import KINDS, plant, sample_mutants
+from tests.specs.kernels import SPECS
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
@@ -24,7 +25,6 @@ from tilegen.spec.data import Spec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "mutants.md"
-SPECS = [p for p in sorted((REPOSITORY / "specs").glob("*.yaml")) if "\npasses:" not in p.read_text(encoding="utf-8")]
 # What takes seconds a mutant is planned for a few CTAs, three of them along x. Loops are long enough to be steady,
 # those of gemm_w8a16 and sgemm_step1 so long that the proofs run some of the trips only.
 SIZES = {

@@ -12,7 +12,7 @@ from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.notebooks import Shown
 from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
 from tilegen.plan import ProgramPlan
-from tilegen.planner import plan_program, plan_spec
+from tilegen.planner import chain_plans, plan_program
 from tilegen.spec.program import Program
 
 
@@ -59,15 +59,15 @@ def build_program(program: Program, processes: int = 1) -> BuiltProgram:
 
     built = _try_all([partial(build_kernel, one.spec, processes) for one in program.passes], ProofError)
     check_workspaces(program, [(one.plan, one.proof) for one in built])
-    plan = plan_program(program)
-    source = render_program(plan)
+    plan = chain_plans(program, [one.plan for one in built])
+    source, info = render_program(plan), program_info(plan)
     digest = hashlib.sha256(source.encode()).hexdigest()
     passes = tuple(replace(one, source=source, manifest=one.manifest | {"source_sha256": digest}) for one in built)
     manifest = {
-        "tilegen": 1, **program_info(plan), "source_sha256": digest,
+        "tilegen": 1, **info, "source_sha256": digest,
         "passes": [
             {"name": one.name, **kernel.manifest, **launch}
-            for one, kernel, launch in zip(program.passes, passes, program_info(plan)["passes"], strict=True)
+            for one, kernel, launch in zip(program.passes, passes, info["passes"], strict=True)
         ],
     }  # fmt: skip
     return BuiltProgram(source, manifest, plan, program, passes)
@@ -77,12 +77,13 @@ def explain_program(program: Program, processes: int = 1) -> dict[str, Any]:
     """What ``explain`` says of each pass, and of what they share, as JSON data."""
     from tilegen.render.programs import program_info
 
-    info = program_info(plan_program(program))
+    plan = plan_program(program)
+    info = program_info(plan)
     shared = {key: info[key] for key in ("kernel", "arch", "workspace_bytes", "workspaces", "arrays", "params")}
     passes = [
         {"name": one.name, **{key: launch[key] for key in ("when",) if key in launch}}
-        | explain_spec(one.spec, plan_spec(one.spec), processes)
-        for one, launch in zip(program.passes, info["passes"], strict=True)
+        | explain_spec(one.spec, own, processes)
+        for one, own, launch in zip(program.passes, plan.plans, info["passes"], strict=True)
     ]
     return {**shared, "passes": passes}
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tilegen.index import Index, Var, substitute
 from tilegen.plan.kernel import Param, Plan, arrays
 from tilegen.plan.memories import Memory
+from tilegen.scopes import COUNT_AXES
 
 WORKSPACE_ALIGN_BYTES = 256  # of each workspace in the bytes that a launch is given, as cudaMalloc aligns
 
@@ -24,15 +25,19 @@ class PassPlan:
 
 @dataclass(frozen=True)
 class CountedCtas:
-    """A parameter of later kernels: how many CTAs the pass ``owner`` has along an axis (0: x).
+    """A parameter of later kernels, such as rows_bx_count: how many CTAs the pass ``owner`` has along an axis (0: x).
 
-    Its launch alone knows that. ``inside``: the parameter of the owner's own plan that says the same.
+    Its launch alone knows that.
     """
 
     param: Param
     owner: str
     axis: int
-    inside: str
+
+    @property
+    def inside(self) -> str:
+        """The parameter of the owner's own plan that says the same."""
+        return COUNT_AXES[self.axis]
 
 
 @dataclass(frozen=True)

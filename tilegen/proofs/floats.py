@@ -159,7 +159,7 @@ def run_bounded(
     def known(name: str, index: Array) -> Array:
         dtype = spec.buffer(name).dtype
         exact = domain.given(run.inputs[name](index), dtype)
-        return _lay_bounds(domain, exact, np.asarray(index), held.get(name), dtype)
+        return _lay_bounds(domain, exact, index, held.get(name), dtype)
 
     dressed: dict[str, Callable[[Array], Array]] = {name: partial(known, name) for name in run.inputs}
     written = run_reference(spec, run.ctas, dressed, run.params, run.trips, domain)
@@ -171,9 +171,20 @@ def _lay_bounds(domain: Bounded, exact: Array, index: Array, held: Held | None, 
     if held is None:
         return exact
     at, bound = held
-    near = np.minimum(np.searchsorted(at, index), len(at) - 1)
+    near, is_there = find_places(at, index)
     of_kernel = domain.encode(Bound(bound.value[near], bound.error[near]), dtype)
-    return np.where(at[near] == index, of_kernel, exact)
+    return np.where(is_there, of_kernel, exact)
+
+
+def find_places(at: Array, index: Array) -> tuple[Array, Array]:
+    """Where offsets stand among sorted ones, any place for one that does not, and which do.
+
+    >>> near, is_there = find_places(np.array([2, 5]), np.array([5, 3]))
+    >>> int(near[0]), is_there.tolist()
+    (1, [True, False])
+    """
+    near = np.minimum(np.searchsorted(at, index), len(at) - 1)
+    return near, at[near] == index
 
 
 def compare_floats(

@@ -146,10 +146,12 @@ def _describe_program(program: ProgramPlan) -> dict[str, Any]:
     values = [*map(write_value, program.params)]
     brought = [f"void *{own['workspace']}", f"size_t {own['bytes']}"] if program.workspaces else []
     given = [write_pointer(m, host_type(m.dtype)[0]) for m in program.arrays]
-    checks = [*map(check_pointer, program.arrays), *(c for p in program.params for c in check_param(p))]
+    of_params = [c for p in program.params for c in check_param(p)]
     known = {p.name for p in program.params}
+    counted = known | {c.param.name for c in program.counts}
+    checks = [*map(check_pointer, program.arrays), *of_params]
     checks += [c for plan in program.plans if _names_of_grid(plan) <= known for c in check_grid(plan)]
-    late = [c for plan in program.plans if not _names_of_grid(plan) <= known for c in _check_counted(plan, names)]
+    late = [c for plan in program.plans if known < known | _names_of_grid(plan) <= counted for c in check_grid(plan)]
     if program.workspaces:
         checks.append((f"(size_t){own['workspace']} % {WORKSPACE_ALIGN_BYTES}", "cudaErrorMisalignedAddress"))
     sizes = {m.name: to_c(workspace_bytes(m)) for m in program.workspaces}
@@ -164,7 +166,7 @@ def _describe_program(program: ProgramPlan) -> dict[str, Any]:
         "counts": [_describe_count(program, c, names) for c in program.counts],
         "compares": compares, "includes": ["algorithm"] if compares else [],
         "sized": [write_value(p) for p in program.params if p.var is not None],
-        "size_checks": [c for p in program.params for c in check_param(p)],
+        "size_checks": of_params,
         "late_checks": late,
         "passes": [
             {"name": one.plan.name, "when": whens[one.name], "arguments": _list_arguments(one)}
@@ -179,12 +181,6 @@ def _names_of_grid(plan: Plan) -> set[str]:
 
 def _list_arguments(one: PassPlan) -> list[str]:
     return [*(m.name for m in arrays(one.plan)), *(p.name for p in arguments(one.plan.params))]
-
-
-def _check_counted(plan: Plan, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    """The checks of a grid that names the CTAs of other kernels, but for one that names CTAs that fit at once."""
-    if _names_of_grid(plan) <= {*names}:
-        yield from check_grid(plan)
 
 
 def _describe_count(program: ProgramPlan, count: CountedCtas, names: Collection[str]) -> dict[str, Any]:

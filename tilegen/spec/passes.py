@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from tilegen.errors import SpecError
 from tilegen.index import bound
 from tilegen.near_words import find_near, suggest
-from tilegen.plan import RESIDENT_CTAS, Param
+from tilegen.plan import RESIDENT_CTAS, CountedCtas, Param
 from tilegen.scopes import COUNT_AXES, CTA_AXES
-from tilegen.spaces import SPACES
+from tilegen.spaces import SPACES, Space
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.expressions import read_condition
 from tilegen.spec.findings import Findings, Flawed, shorten
@@ -21,7 +21,7 @@ from tilegen.spec.models import MOST_PASSES, PASS_KEYS, ProgramFields, report_nu
 from tilegen.spec.names import Names, Register, check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
 from tilegen.spec.params import Params, read_params
-from tilegen.spec.program import Count, Pass, Program
+from tilegen.spec.program import Pass, Program
 from tilegen.spec.unused import find_unnamed
 
 _OWN_KEYS = ("name", "when", "buffers")  # of a pass, which are read here
@@ -38,7 +38,7 @@ class _Passes:
     findings: Findings
     passes: list[Pass] = field(default_factory=list)
     grids: dict[str, Mapping | None] = field(default_factory=dict)  # of passes by name, the section 'grid'
-    counts: dict[str, Count] = field(default_factory=dict)  # by the param's name
+    counts: dict[str, CountedCtas] = field(default_factory=dict)  # by the param's name
     broken: set[str] = field(default_factory=set)  # passes in which something is wrong: it was reported
 
 
@@ -85,22 +85,23 @@ def _check_keys(root: Mapping, findings: Findings) -> None:
 
 def _check_common(node: Node | None, findings: Findings) -> None:
     """Arrays of all passes lie in global memory; registers and shared memory are a pass's own."""
-    for key, scope in _list_scopes(node):
-        if scope is not None and (space := SPACES.get(scope.text)) and not space.is_array:
+    for key, value, space in _list_spaces(node):
+        if space is not None and not space.is_array:
             message = f"'{shorten(key.text)}' is in {space.words}, which no two passes share"
-            findings.report("TG106", message, scope.mark, "declare it in the 'buffers' of the pass that uses it")
-    for key, value in node.entries if isinstance(node, Mapping) else ():
-        word = value.get("scope") if isinstance(value, Mapping) else None
-        is_brought = isinstance(word, Scalar) and word.text in SPACES and SPACES[word.text].is_brought
-        for found in () if is_brought else _list_counts(value):
+            findings.report(
+                "TG106", message, value["scope"].mark, "declare it in the 'buffers' of the pass that uses it"
+            )
+        for found in () if space is not None and space.is_brought else _list_counts(value):
             message = f"'{found.text}' in '{shorten(key.text)}', which the caller brings: only a launch knows it"
             findings.report("TG106", message, found.mark, "say the extent by params; workspaces may have counts")
 
 
-def _list_scopes(node: Node | None) -> Iterator[tuple[Scalar, Scalar | None]]:
+def _list_spaces(node: Node | None) -> Iterator[tuple[Scalar, Mapping, Space | None]]:
+    """The buffers of a section that are mappings, each with its memory space, None where it says none that there is."""
     for key, value in node.entries if isinstance(node, Mapping) else ():
-        scope = value.get("scope") if isinstance(value, Mapping) else None
-        yield key, scope if isinstance(scope, Scalar) else None
+        if isinstance(value, Mapping):
+            scope = value.get("scope")
+            yield key, value, SPACES.get(scope.text) if isinstance(scope, Scalar) else None
 
 
 def _list_entries(root: Mapping) -> Iterator[Node]:
@@ -143,10 +144,10 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
         message = f"'when' of a pass is over params, and '{found.text}' names CTAs of a pass"
         raise Flawed("TG112", message, found.mark, "only the launch knows them")
     when = read_condition(node["when"], names) if "when" in node else True
-    for key, scope in _list_scopes(node.get("buffers")):
-        if scope is not None and (space := SPACES.get(scope.text)) and space.is_array:
+    for key, value, space in _list_spaces(node.get("buffers")):
+        if space is not None and space.is_array:
             message = f"'{shorten(key.text)}' is declared in a pass, and {space.words} is every pass's"
-            raise Flawed("TG106", message, scope.mark, "declare it in the 'buffers' beside 'passes'")
+            raise Flawed("TG106", message, value["scope"].mark, "declare it in the 'buffers' beside 'passes'")
     root = _build_root(kernel, name, node, state)
     try:
         reading = replace(state.reading, overrides=_choose_overrides(root, state))
@@ -159,7 +160,7 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
         if p.launched is not None and p.var is not None:
             known = f"{name}_{p.name}"
             given = replace(p, name=known, var=replace(p.var, name=known), launched=None)
-            state.counts[known] = Count(given, name, COUNT_AXES.index(p.name))
+            state.counts[known] = CountedCtas(given, name, COUNT_AXES.index(p.name))
     state.passes.append(Pass(name, spec, when, node.mark))
 
 
@@ -207,15 +208,7 @@ def _build_root(kernel: str, name: str, node: Mapping, state: _Passes) -> Mappin
 
 def _choose_buffers(name: str, node: Mapping, state: _Passes) -> list[tuple[Scalar, Node]]:
     """The shared arrays that a pass names, and those of which they are views, before its own buffers."""
-    common = state.root.get("buffers")
-    entries = common.entries if isinstance(common, Mapping) else ()
-    words = set(list_words(node))
-    while True:
-        found = [(key, value) for key, value in entries if key.text in words]
-        more = {word for _, value in found for word in list_words(value)}
-        if more <= words:
-            break
-        words |= more
+    found = _choose_named(state.root.get("buffers"), set(list_words(node)))
     own = node.get("buffers")
     if own is not None and not isinstance(own, Mapping) and not (isinstance(own, Scalar) and own.value is None):
         message = f"'buffers' must be a mapping of names, not {describe_node(own)}"
@@ -226,15 +219,20 @@ def _choose_buffers(name: str, node: Mapping, state: _Passes) -> list[tuple[Scal
 
 def _choose_params(words: set[str], node: Mapping, state: _Passes) -> list[tuple[Scalar, Node]]:
     """The params that a pass names, those from which they are computed, and counts of CTAs of passes before."""
-    section = state.root.get("params")
+    counts = [count.param for name, count in state.counts.items() if name in words]
+    return _choose_named(state.root.get("params"), words) + [_write_param(p, node) for p in counts]
+
+
+def _choose_named(section: Node | None, words: set[str]) -> list[tuple[Scalar, Node]]:
+    """The entries of a section that words name, and those that these name, in the order of the text."""
     entries = section.entries if isinstance(section, Mapping) else ()
     named = set(words)
-    for key, value in reversed(entries):
-        named |= set(list_words(value)) if key.text in named else set()
-    for _ in entries:  # a param may stand before those that it is computed from
-        named |= {word for key, value in entries if key.text in named for word in list_words(value)}
-    counts = [count.param for name, count in state.counts.items() if name in words]
-    return [(key, value) for key, value in entries if key.text in named] + [_write_param(p, node) for p in counts]
+    while True:
+        found = [(key, value) for key, value in entries if key.text in named]
+        more = {word for _, value in found for word in list_words(value)}
+        if more <= named:
+            return found
+        named |= more
 
 
 def _write_param(param: Param, node: Mapping) -> tuple[Scalar, Node]:

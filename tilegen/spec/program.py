@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index
-from tilegen.plan import Param
+from tilegen.plan import CountedCtas, Param
 from tilegen.spec.data import Buffer, Constant, Spec
 
 
@@ -25,15 +25,6 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Count:
-    """CTAs of a pass along an axis that its launch alone knows, as a runtime param that later passes have."""
-
-    param: Param  # such as rows_bx_count
-    owner: str  # the pass
-    axis: int  # 0 for bx
-
-
-@dataclass(frozen=True)
 class Program:
     """Passes in their order, over common arrays.
 
@@ -47,7 +38,7 @@ class Program:
     constants: tuple[Constant, ...]
     buffers: tuple[Buffer, ...]
     passes: tuple[Pass, ...]
-    counts: tuple[Count, ...] = ()
+    counts: tuple[CountedCtas, ...] = ()
     path: str = field(default="<text>", compare=False)
     text: str = field(default="", repr=False, compare=False)
     version: int = field(default=0, compare=False)

@@ -70,8 +70,7 @@ def reference_images(
     """The images after the whole grid has run, by the spec's own meaning, and how many elements it wrote."""
     out = {n: images[n].copy() for n, m in memories.items() if m.access != "in"}
     inputs = {n: images[n].__getitem__ for n, m in memories.items() if m.access != "out"}
-    x, y, z = launch_of(spec, case).grid
-    ctas = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
+    ctas = list_ctas(launch_of(spec, case).grid)
     elems = 0
     for written in run_batches(spec, ctas, inputs, dict(case)):
         for name, writes in written.items():
@@ -80,6 +79,16 @@ def reference_images(
                 raw[offsets] = values
                 elems += offsets.size
     return out, elems
+
+
+def list_ctas(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+    """Every CTA of a grid, x the fastest.
+
+    >>> list_ctas((2, 1, 2))
+    [(0, 0, 0), (1, 0, 0), (0, 0, 1), (1, 0, 1)]
+    """
+    x, y, z = grid
+    return [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
 
 
 def compare_images(spec: Spec, memory: Memory, want: Array, got: Array, case: Mapping[str, int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 
@@ -16,10 +15,12 @@ from tilegen.interpret import interpret
 from tilegen.pipeline import Built, BuiltProgram
 from tilegen.plan import Memory, arrays, default_values
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
-from tilegen.proofs.floats import FloatRun, Held, compare_floats, draw_elements, run_bounded
+from tilegen.proofs.floats import FloatRun, Held, compare_floats, draw_elements, find_places, run_bounded
 from tilegen.proofs.trips import is_affordable
 from tilegen.reference import Array, Input
 from tilegen.spec.outline import launch_of
+from tilegen.verifying.floats import at_offsets
+from tilegen.verifying.images import list_ctas
 from tilegen.verifying.verified import Verified
 from tilegen.verifying.words import count
 
@@ -76,8 +77,7 @@ def _case_of(kernel: Built) -> dict[str, int]:
 
 
 def _all_ctas(kernel: Built) -> list[tuple[int, int, int]]:
-    x, y, z = launch_of(kernel.spec, _case_of(kernel)).grid
-    return [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
+    return list_ctas(launch_of(kernel.spec, _case_of(kernel)).grid)
 
 
 def carry_out_in_numpy(kernel: Built, given: Mapping[str, Input]) -> Written:
@@ -100,20 +100,16 @@ def run_together(
         written = carry_out(kernel, {name: _over(elements, got.get(name)) for name, elements in exact.items()})
         run = FloatRun(_all_ctas(kernel), exact, _case_of(kernel))
         meant = run_bounded(kernel.spec, run, held=want)
-        got |= {name: _lay_over(got.get(name), _at_offsets(written[name], at)) for name, (at, _) in meant.items()}
+        got_at = at_offsets(written)
+        got |= {name: _lay_over(got.get(name), (at, got_at(name, at))) for name, (at, _) in meant.items()}
         want |= _join(want, meant)
         if against is not None:
             loose |= _join(loose, run_bounded(kernel.spec, run, is_tight=False, held=loose))
     outputs = [m.name for m in plan.arrays if m.name in want]
-    found = {
-        name: _over(_poison(memory), got[name])(want[name][0])
-        for memory in plan.arrays
-        if (name := memory.name) in want
-    }
-    lines = [str(compare_floats(name, want[name][0], found[name], want[name][1])) for name in outputs]
+    lines = [str(compare_floats(name, *got[name], want[name][1])) for name in outputs]
     if against is not None:
         claims = ask_meaning(against, built.spec, values, inputs, tuple(outputs))
-        compared = (claims.compare(name, loose[name][0], found[name], loose[name][1]) for name in outputs)
+        compared = (claims.compare(name, *got[name], loose[name][1]) for name in outputs)
         lines += [f"against: {one}".replace("float: ", "") for one in compared]
     return lines
 
@@ -125,11 +121,6 @@ def _poison(memory: Memory) -> Input:
     return lambda index: np.full(np.shape(index), element, dtype)
 
 
-def _at_offsets(written: tuple[Array, Array], at: Array) -> tuple[Array, Array]:
-    """Of what a run left of an array, the elements that the kernel means to write."""
-    return at, written[1][np.searchsorted(written[0], at)]
-
-
 def _over(given: Input, written: tuple[Array, Array] | None) -> Input:
     """Elements of an array with what was written laid over them."""
     if written is None:
@@ -137,9 +128,8 @@ def _over(given: Input, written: tuple[Array, Array] | None) -> Input:
     at, values = written
 
     def read(index: Array) -> Array:
-        index = np.asarray(index)
-        near = np.minimum(np.searchsorted(at, index), len(at) - 1)
-        return np.where(at[near] == index, values[near], given(index))
+        near, is_there = find_places(at, index)
+        return np.where(is_there, values[near], given(index))
 
     return read
 

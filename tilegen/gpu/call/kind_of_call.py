@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from tilegen.dtypes import DTYPES
@@ -69,10 +69,6 @@ def decide(
     load: Callable[[int], Function], driver: Driver,
 ) -> CallKind:  # fmt: skip
     """The kind of a call. Raises CallError with everything that is wrong with it."""
-
-    def count_resident(device: int) -> int:
-        return driver.count_resident(load(device), terms.threads, terms.dynamic_bytes, terms.cluster)
-
     matched = match_arrays(terms, arrays)
     given = []
     for array_terms, array, library in zip(matched, arrays, libraries, strict=True):
@@ -82,12 +78,19 @@ def decide(
             raise
         except Exception as error:
             raise unreadable(terms.kernel, array, error) from error
-    checked = check_call(terms, [(t, seen) for t, seen, _ in given], params, count_resident)
+    checked = check_call(
+        terms, [(t, seen) for t, seen, _ in given], params, partial(count_resident, terms, load, driver)
+    )
     check_streams(terms.kernel, given)
     kind = CallKind(given, checked, form_of(terms, checked), load(checked.device), driver.launch)
     if len(matched) < len(terms.arrays):
         kind.makers = plan_outputs(terms, given, checked)
     return kind
+
+
+def count_resident(terms: KernelSignature, load: Callable[[int], Function], driver: Driver, device: int) -> int:
+    """CTAs of a kernel that a device holds at once."""
+    return driver.count_resident(load(device), terms.threads, terms.dynamic_bytes, terms.cluster)
 
 
 def form_of(terms: KernelSignature, checked: Checked) -> LaunchForm:

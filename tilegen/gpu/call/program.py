@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tilegen.errors import CallError, Diagnostic
-from tilegen.gpu.call.arrays import Library, Seen
+from tilegen.gpu.call.arrays import Seen
 from tilegen.gpu.call.checking import Checked, check_grid
 from tilegen.gpu.call.kernel import Kernel
-from tilegen.gpu.call.kind_of_call import CallKind, elem_bytes, form_of
+from tilegen.gpu.call.kind_of_call import CallKind, count_resident, elem_bytes, form_of
 from tilegen.gpu.call.signature import KernelSignature
 from tilegen.gpu.driver import Driver, Function, load_driver
 from tilegen.index import Index, evaluate
@@ -54,9 +55,10 @@ class _PassLaunch:
 
 @dataclass(frozen=True)
 class _Launches:
+    """``bring`` makes a workspace, where there is one, and says where it lies."""
+
     passes: tuple[_PassLaunch, ...]
-    allocate: Callable[[], Any] | None
-    read: Callable[[Any], tuple[Any, int]] | None
+    bring: Callable[[], tuple[Any, int]] | None
 
 
 class ProgramKernel(Kernel):
@@ -84,9 +86,8 @@ class ProgramKernel(Kernel):
         """Launch every pass that the parameters want, in order."""
         launches: _Launches = kind.passes or self._plan(kind)
         base = 0
-        if launches.allocate is not None and launches.read is not None:
-            workspace = launches.allocate()
-            base = launches.read(workspace)[1]
+        if launches.bring is not None:
+            workspace, base = launches.bring()
             if self._driver().is_capturing(kind.stream(kind.device)):
                 self._captured.append(workspace)
         for one in launches.passes:
@@ -100,7 +101,8 @@ class ProgramKernel(Kernel):
         counted = {count.owner: count for count in self.program.counts}
         found = []
         for terms, kernel in zip(self.program.passes, self.kernels, strict=True):
-            grid = self._find_grid(kernel, values, kind.device)
+            held = partial(count_resident, kernel.terms, kernel.load, kernel._driver(), kind.device)
+            grid = check_grid(kernel.terms, values, held)
             own = dict[str, int]()
             if count := counted.get(terms.name):
                 own[count.inside] = values[count.param.name] = grid[count.axis]
@@ -111,19 +113,19 @@ class ProgramKernel(Kernel):
             self._plan_pass(kernel, kind, values | own, grid, places)
             for terms, kernel, grid, own in found if evaluate(terms.when, values)
         ]  # fmt: skip
-        library = _find_allocator(self.terms.kernel, [lib for _, _, lib in kind.given]) if size else None
-        make = library.allocate((size,), (1,), "uint8", kind.device) if library and library.allocate else None
-        kind.passes = _Launches(tuple(passes), make, library.read if library else None)
+        bring = self._find_bringer(kind, size) if size else None
+        kind.passes = _Launches(tuple(passes), bring)
         return kind.passes  # type: ignore[no-any-return]
 
-    def _find_grid(self, kernel: Kernel, values: Mapping[str, int | float], device: int) -> tuple[int, int, int]:
-        terms = kernel.terms
-
-        def count_resident() -> int:
-            function = kernel.load(device)
-            return kernel._driver().count_resident(function, terms.threads, terms.dynamic_bytes, terms.cluster)
-
-        return check_grid(terms, values, count_resident)
+    def _find_bringer(self, kind: CallKind, size: int) -> Callable[[], tuple[Any, int]]:
+        """What makes workspaces of so many bytes. Raises CallError TG711 where no library of the call makes arrays."""
+        for _, _, library in kind.given:
+            if library.allocate is not None:
+                return partial(_bring, library.allocate((size,), (1,), "uint8", kind.device), library.read)
+        message = (
+            f"{self.terms.kernel} needs a workspace, and arrays of {kind.given[0][2].name} cannot be allocated here"
+        )
+        raise CallError(Diagnostic("TG711", message, hint="pass an array of CuPy or torch"))
 
     def _plan_pass(
         self, kernel: Kernel, kind: CallKind, values: Mapping[str, int | float], grid: tuple[int, int, int],
@@ -146,10 +148,6 @@ class ProgramKernel(Kernel):
         return _PassLaunch(kernel, own, picks, tuple(floats.index(p.name) for p in terms.params if p.var is None))
 
 
-def _find_allocator(kernel: str, libraries: Sequence[Library]) -> Library:
-    """The first library that makes arrays. Raises CallError TG711 where none does."""
-    found = next((library for library in libraries if library.allocate is not None), None)
-    if found is None:
-        message = f"{kernel} needs a workspace, and arrays of {libraries[0].name} cannot be allocated here"
-        raise CallError(Diagnostic("TG711", message, hint="pass an array of CuPy or torch"))
-    return found
+def _bring(make: Callable[[], Any], read: Callable[[Any], tuple[Any, int]]) -> tuple[Any, int]:
+    workspace = make()
+    return workspace, read(workspace)[1]
