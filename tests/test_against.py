@@ -75,6 +75,7 @@ def verify(function: str, *more: str) -> Any:
                                     *more])  # fmt: skip
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("function", ["softmax", "named"])
 def test_a_softmax_is_a_softmax(meanings: str, function: str) -> None:
     result = verify(f"{meanings}:{function}")
@@ -96,7 +97,7 @@ WRONG = {
 }
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("function", WRONG)
 def test_what_is_no_softmax_is_one_clear_error(meanings: str, function: str) -> None:
     result = verify(f"{meanings}:{function}")
@@ -206,6 +207,7 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("places, count, pattern", PATTERNS, ids=[p[2] for p in PATTERNS])
 def test_a_difference_names_the_function_its_writer_and_the_pattern(places: Any, count: int, pattern: str) -> None:
     with pytest.raises(ProofError) as caught:

@@ -131,7 +131,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_clip_is_proved_whatever_picks_its_rows(seed: int) -> None:
     """Rows that a condition picks, in a loop, under a condition that narrows the loop's variable."""
@@ -158,7 +158,7 @@ def test_a_pitch_that_is_shorter_than_its_row_is_proved_as_it_is() -> None:
 
 
 # ---------------------------------------------------------------- permutes of sizes without a max
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 30))])
 def test_permutes_of_any_sizes_build(seed: int) -> None:
     rng = random.Random(seed)

@@ -281,7 +281,7 @@ APPLIED = [  # a spec, what is right in it, what is written for it, the code, th
 ]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("spec", "right", "wrong", "code", "fix", "mended"), APPLIED, ids=[a[4][:40] for a in APPLIED])
 def test_the_fix_of_a_mistake_mends_it(spec: str, right: str, wrong: str, code: str, fix: str, mended: str) -> None:
     assert right in spec
@@ -292,6 +292,7 @@ def test_the_fix_of_a_mistake_mends_it(spec: str, right: str, wrong: str, code: 
     tilegen.build(spec.replace(right, mended))
 
 
+@pytest.mark.slow
 def test_a_view_that_a_product_is_written_into_is_an_array_of_that_layout() -> None:
     d = "D: {scope: global, dtype: float16, shape: [256, 128]}"
     with pytest.raises(TilegenError) as caught:

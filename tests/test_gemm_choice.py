@@ -290,6 +290,7 @@ def test_few_k_tiles_take_few_stages(dtype: str, seed: int) -> None:
     assert all(one.recipe.stages == 3 for one in pinned)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("orders", STORED)
 @pytest.mark.parametrize(("dtype", "k"), [("float32", 5), ("float32", 20), ("float64", 8), ("bfloat16", 12)])
 def test_products_of_one_or_two_k_tiles_are_proved(dtype: str, k: int, orders: tuple[str, str, str]) -> None:
@@ -298,6 +299,7 @@ def test_products_of_one_or_two_k_tiles_are_proved(dtype: str, k: int, orders: t
     assert picked["stages"] == -(-k // picked["tile"][2]) and built.proof.runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orders", STORED)
 def test_fused_multiply_adds_find_rows_of_k_whatever_lies_side_by_side(
     orders: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch

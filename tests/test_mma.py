@@ -94,7 +94,7 @@ def runners() -> dict[str, Any]:
     return {r.plan.name: r for r in compile_plans([built_of(atom).plan for atom in USED])}
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(4)
 @requires_gxx
 @every_atom
 def test_the_text_multiplies_as_numpy_does(atom: MmaAtom) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from text.run import requires_gxx, run_text
 
 import tilegen
+from tests.session import examples
 from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import TYPED
@@ -104,7 +105,7 @@ def test_a_box_holds_as_many_neighbours_as_were_asked_for(case, log):
         assert all(b <= max(n, 1 << (n - 1).bit_length()) for b, n in zip(box, sizes, strict=True))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(permutes(), st.sampled_from([1, 2, 4, 8, 16]))
 def test_every_access_is_aligned_and_inside_of_its_run(case, elem_bytes):
     """The widths that the model claims, against every run of every box: the addresses themselves."""
@@ -164,7 +165,7 @@ def test_a_box_that_is_no_candidates_gets_the_threads_with_the_shortest_estimate
     assert seconds[found.threads] == min(seconds.values())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(permutes(), st.sampled_from([1, 2, 4, 8, 16]))
 def test_a_part_that_divides_its_dimension_is_near_to_what_was_asked_for(case, elem_bytes):
     dims = merged(*case)
@@ -214,7 +215,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @requires_gxx
 @pytest.mark.parametrize("pins", ["", ", variant: tiled", ", variant: scalar"])
 @pytest.mark.parametrize(("shape", "axes", "dtype"), SHAPES, ids=lambda x: str(x).replace(" ", ""))
@@ -238,6 +239,7 @@ def test_runtime_sizes(sizes):
     assert (got == x.reshape(m, 3, n).transpose(2, 1, 0).ravel()).all()
 
 
+@pytest.mark.slow
 def test_offsets_beyond_an_int_are_computed_in_size_t():
     plan = plan_spec(load(text("uint8", [3, 50000, 40000], [0, 2, 1])))
     assert not [f for f in unproven_ranges(plan) if f.severity == "error"]
@@ -250,6 +252,7 @@ def test_tiles_of_more_than_three_dimensions_fold_into_one_axis_of_the_grid():
     assert built.manifest["grid"] == [2 * 2 * 3 * 5 * 3 * 5, 1, 1]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("turn", ["load", "store"])
 @pytest.mark.parametrize("cache", ["default", "stream"])
 def test_pins_are_kept(turn, cache):
@@ -362,6 +365,7 @@ def test_too_many_ctas_are_told_so(params, shape, ctas):
     assert found.message == f"boxes of [1, 1] take {ctas}; 2147483647 can be launched"
 
 
+@pytest.mark.slow
 def test_sizes_that_only_a_launch_can_refuse_are_refused_there():
     built = tilegen.build(text("uint8", ["M", "N"], [1, 0], params="params: {M: {default: 9}, N: {default: 9}}\n"))
     checks = render_launcher(built.plan).split("{", 1)[1].split(";\n")
@@ -369,7 +373,7 @@ def test_sizes_that_only_a_launch_can_refuse_are_refused_there():
 
 
 # ---------------------------------------------------------------- the meaning
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(permutes())
 def test_the_reference_is_numpys_transpose(case):
     shape, axes = case
@@ -408,7 +412,7 @@ def test_merged_arrays_of_a_call():
 
 
 # ---------------------------------------------------------------- proofs that take more than ranges
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "shape", "axes", "most", "pins"),
     [
@@ -432,7 +436,7 @@ def test_every_address_is_proved(dtype, shape, axes, most, pins):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(
     st.lists(st.tuples(st.sampled_from([1, 3, 8, 31, 48, 64, 65]), st.booleans()), min_size=2, max_size=4),
     st.randoms(use_true_random=False),
@@ -502,7 +506,7 @@ SHORT_RUNS = {
 }
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SHORT_RUNS)
 def test_what_travels_in_short_runs_goes_in_whole_vectors(what: str) -> None:
     """16 bytes a lane, no sector twice and no bank either: as many instructions as a copy by way of a tile."""
@@ -545,6 +549,7 @@ def test_what_the_model_of_time_counts_is_not_named_like_what_is_counted() -> No
     assert any(line.strip().startswith("~ estimated by the model of time") for line in lines[at:])
 
 
+@pytest.mark.slow
 def test_costs_are_those_of_a_whole_tile_where_one_axis_numbers_several_dimensions() -> None:
     """The middle CTA of 2850 has seven of the 64 rows of a tile."""
     spec = tilegen.build(

@@ -126,6 +126,7 @@ def test_the_page_has_every_pin_with_an_example_that_plans() -> None:
         assert f"{pin}: {spell(dict(operation.pins)[pin])}" in example
 
 
+@pytest.mark.sweep(12)
 @every_pin
 def test_a_pin_is_what_is_built_and_what_is_resolved(case: Pinned) -> None:
     made = draft(case.write(case.good))
@@ -139,6 +140,7 @@ def test_a_pin_is_what_is_built_and_what_is_resolved(case: Pinned) -> None:
     assert replace(again.plan.operations[0], line=operation.line) == operation
 
 
+@pytest.mark.sweep(12)
 @every_pin
 def test_a_pin_that_cannot_be_had_is_refused_with_the_nearest_that_can(case: Pinned) -> None:
     text = case.write(case.bad)

@@ -73,7 +73,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield depths
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sgemm_step1", "hgemm_step4", "mma_tile", "PERSISTENT"])
 def test_products_that_are_made_late(name: str, monkeypatch: pytest.MonkeyPatch, counted: list[int]) -> None:
     spec = load(PERSISTENT if name == "PERSISTENT" else str(SPECS / f"{name}.yaml"))
@@ -87,7 +87,7 @@ def test_products_that_are_made_late(name: str, monkeypatch: pytest.MonkeyPatch,
     assert few < len(counted) or name == "mma_tile"
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemm_mma", "hgemm_step4", "PERSISTENT"])
 def test_fragments_that_are_summed_late(name: str, monkeypatch: pytest.MonkeyPatch, counted: list[int]) -> None:
     spec = load(PERSISTENT if name == "PERSISTENT" else str(SPECS / f"{name}.yaml"))

@@ -146,6 +146,7 @@ ops:
     assert tilegen.build(spec).proof.steps > 0
 
 
+@pytest.mark.slow
 def test_slices_of_a_chosen_layout_are_those_of_warps() -> None:
     """A swizzle XORs warpid into an address: no base is common to a lane's elements, and the kernel is right."""
     text = """kernel: k
@@ -190,7 +191,7 @@ def test_an_op_that_nothing_carries_out_is_reported_as_ever() -> None:
     assert [d.message for d in auto.value.diagnostics] == [d.message for d in row.value.diagnostics]
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, buffer", [("mma_fragments_u8", "sb"), ("permute_sf_halves", "B"), ("copy_tile", "tile")]
 )
@@ -310,6 +311,7 @@ def test_views_of_bytes_keep_a_layout_from_being_compared() -> None:
     assert compare_pinned(load_plain(text)) == ()
 
 
+@pytest.mark.slow
 def test_wavefronts_that_no_access_of_a_buffer_takes_are_said() -> None:
     arrays = {name: {"scope": "global", "dtype": "bfloat16", "shape": [512, 512]} for name in "ABD"}
     spec = {"kernel": "g", "buffers": arrays, "ops": [{"gemm": {"a": "A", "b": "B", "d": "D", "variant": "mma_sync"}}]}

@@ -582,7 +582,7 @@ def test_a_grid_that_cuda_does_not_launch() -> None:
     assert code == "TG710" and "70000 CTAs in y; CUDA launches 1 to 65535" in text
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("held", "cluster", "ctas"), [(1, 1, 1), (132, 1, 132), (5000, 1, 1024), (66, 2, 132)])
 def test_a_grid_of_the_ctas_that_fit_at_once(held: int, cluster: int, ctas: int) -> None:
     text = (ROOT / "specs" / "tiles_resident.yaml").read_text()

@@ -53,7 +53,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch, plan: Plan, *args: Any) -> tuple[o
         return one, outcome(plan, *args), wide
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_every_spec_runs_alike(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, plan = small_spec(path).spec, small_spec(path).plan
@@ -117,7 +117,7 @@ def random_plan(seed: int) -> Plan:
     return kernel(*body, memories=(X, G, a, b, h))
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOMAINS)
 def test_random_loops_run_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     domain, wide, faults = DOMAINS[name], 0, 0

@@ -322,6 +322,7 @@ def test_a_plan_that_reads_before_the_beginning_is_refused(what: str) -> None:
         assert refused(spec, without(plan, guard)) in ("TG414", "TG420"), guard
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("what", SPECS)
 def test_a_plan_that_moves_the_data_is_refused(what: str) -> None:
     """A beginning of max(.., 0) is another window; so is one that is a little off."""

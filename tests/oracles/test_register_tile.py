@@ -62,6 +62,7 @@ def tile(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
     return tile_over(context, [context.operand(call, name) for name in ("src", "dst")], call.scope)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("rows", "columns", "outer"), [
     (32, 32, 1), (6, 4, 5), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((24, 40, 3), (128, 16, 2))),
 ])  # fmt: skip
@@ -95,6 +96,7 @@ def test_lookups_are_counted_by_groups_of_lanes():
     assert orders["dst", 8, 4] == 8 * (4 * 4 * 4 + 4 * 4 * 2)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("elem_bytes", "permutes"), [(1, 8), (2, 2), (4, 0)])
 def test_small_elements_turn_by_byte_permutes(elem_bytes, permutes):
     """As few as there are: a word of a result for each; 4 bytes and more only change their names."""

@@ -90,6 +90,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_and_named(fault):
     text, code, said = FAULTS[fault]
@@ -98,6 +99,7 @@ def test_a_fault_is_found_and_named(fault):
     assert any(said in message for c, message in found if c == code), found
 
 
+@pytest.mark.slow
 def test_a_pass_that_comes_before_what_it_reads():
     text = change(SUM, ("shape: [tiles.bx_count]}", "shape: [64]}"), ("ceil(tiles.bx_count / 1024)", "1"))
     text = change(text, ('grid: {bx: "min(resident, ceil(N / 4096))"}', "grid: {bx: 64}"), ("bx_count]", "64]"))

@@ -114,6 +114,7 @@ ops:
 """
 
 
+@pytest.mark.slow
 def test_a_loop_as_long_as_the_cta_says_runs_with_a_few_ctas() -> None:
     runs = tilegen.build(CAUSAL).proof.runs
     assert max(len(ctas) for _, ctas in runs) <= 8
@@ -180,6 +181,7 @@ ORDERS = {  # along 96 CTAs; all but the first agree in the corners
 FIRST_ROW = "where(bx < 2, 0, where(bx > 93, 0, bx % 12))"
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("planned", ORDERS)
 @pytest.mark.parametrize("meant", ORDERS)
 def test_rows_of_another_order_are_found(meant: str, planned: str) -> None:
@@ -301,7 +303,7 @@ def test_tiles_in_groups_run_in_few_ctas() -> None:
     assert len(run.ctas) < 8
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("less", [1, 2, 40])
 def test_a_condition_that_one_cta_too_few_fulfils_is_found(less: int) -> None:
     """The CTA that makes the last tile is neither at a corner of the grid nor the first of its kind."""
@@ -336,6 +338,7 @@ def test_a_place_that_is_wrong_in_a_few_of_many_kinds_of_ctas_is_found(rest: int
     assert proof_code(lambda: prove(spec, in_steps(plan, wrong))) == "TG420"
 
 
+@pytest.mark.slow
 def test_ctas_that_did_not_run_are_said() -> None:
     """Each of 1000 CTAs keeps its rows in another order."""
     source = MANY.replace("BX", "1000").replace("ops:", "  t: {scope: shared, dtype: float32, shape: [4099, 32]}\nops:")

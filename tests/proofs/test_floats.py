@@ -141,6 +141,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("meant", "planned"),

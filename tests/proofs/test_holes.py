@@ -302,7 +302,7 @@ def test_all_that_once_passed_are_here() -> None:
     assert len(PASSED) + len(PASSED_ALONE) == 48
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("text", "right", "wrong", "expected"), named(PASSED))
 def test_a_fault_that_once_passed_is_found(text: str, right: str, wrong: str, expected: Expected) -> None:
     assert_told_apart(text.replace("ROW", right), text.replace("ROW", wrong), expected)
@@ -437,13 +437,13 @@ NEW: list[Case] = [
 ]
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("text", "right", "wrong", "expected"), named(NEW))
 def test_new_kinds(text: str, right: str, wrong: str, expected: Expected) -> None:
     assert_told_apart(text.replace("ROW", right), text.replace("ROW", wrong), expected)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("few", NEW_OF_STAGES)
 def test_new_kinds_of_stages(few: str) -> None:
     """A stage is taken before it is there, or another one is filled."""

@@ -32,7 +32,7 @@ ops:
 ROWS = [*(f"where({few}, 1, 0)" for few in FEW_TRIPS), "t // 40 % 4", "min(t // 40, 4 - t // 40)", "t // 50"]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_slot_of_the_trip_before_is_found(row: str) -> None:
     """Each trip loads its row, and stores that of the one before."""
@@ -70,7 +70,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_stage_of_the_trip_before_is_found(row: str) -> None:
     """Stages are freed a trip late, so nobody writes the one that is read too late."""

@@ -86,7 +86,7 @@ def code(name: str, fault: Callable[[Plan], Plan]) -> str:
 
 
 # ---------------------------------------------------------------- the largest sizes
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "memory", "var", "most"),
     [
@@ -108,6 +108,7 @@ def code_of_runs(name: str, change: Callable[[Plan], Plan]) -> str:
     return proof_code(lambda: [check_run(spec, plan, run) for run in list_runs(spec, plan)])
 
 
+@pytest.mark.slow
 def test_a_pitch_that_stops_growing_is_found() -> None:
     assert code_of_runs("rows_any_size", pitched("X", lambda ldx: minimum(ldx, 4096))) == "TG420"
 
@@ -164,6 +165,7 @@ def test_trips_that_are_left_out_of_long_loops_are_found() -> None:
     assert proof_code(lambda: prove(spec, plan)) == "TG420"
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_at_the_largest_sizes_is_said() -> None:
     notes = tilegen.build(LONG.replace("MEET", "k >= 0").replace("k % 3", "k * k % 3")).proof.notes
     assert "not proven: what CTAs do with N = 1048576, which would take too long" in notes
@@ -222,7 +224,7 @@ def when(name: str, rest: int, of: int) -> TURN:
     return lambda v: sub(v, equal(mod(v, of), rest))
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "param", "of", "rest"),
     [
@@ -242,6 +244,7 @@ def test_an_end_that_is_wrong_where_one_size_is_below_another_is_found() -> None
     assert code("transpose_any_size", guarded("M", lambda m: sub(m, less(m, n)))) in ("TG418", "TG420")
 
 
+@pytest.mark.slow
 def test_an_end_that_is_wrong_for_a_pair_of_remainders_is_found() -> None:
     n = Var("N", 1048577, 1, 1)
     both = guarded("M", lambda m: sub(m, every(equal(mod(m, 32), 7), equal(mod(n, 32), 9))))
@@ -284,7 +287,7 @@ def test_a_slot_that_two_sizes_together_make_wrong_is_found(condition: str) -> N
     assert proof_code(lambda: prove(spec, plan))
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -342,6 +345,7 @@ def test_a_condition_that_nobody_turned_is_said() -> None:
     assert any("'(size_t)M * N % 1009 != 500' comes out otherwise" in n for n in prove(spec, plan).notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["bx_count == 50", "bx_count % 3 == 2 and M < 3", "bx == bx_count - 40"])
 def test_a_slot_that_one_count_of_ctas_makes_wrong_is_found(wrong: str) -> None:
     text = (SPECS / "tiles_resident.yaml").read_text()
@@ -349,6 +353,7 @@ def test_a_slot_that_one_count_of_ctas_makes_wrong_is_found(wrong: str) -> None:
     assert proof_code(lambda: prove(tilegen.load(text), plan_spec(tilegen.load(other))))
 
 
+@pytest.mark.slow
 def test_a_parameter_that_grows_in_large_steps_is_compared_with_ctas() -> None:
     """Its first 128 values hold 0 alone, by which nothing can be divided."""
     text = """kernel: rows

@@ -60,6 +60,7 @@ def planted(*changes: tuple[str, str]) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_few_trips_of_a_gemm_are_run_and_said() -> None:
     built = tilegen.build(tilegen.load(gemm(), params=SIZES))
     assert built.proof.notes[-1] == (
@@ -109,6 +110,7 @@ def test_a_fault_in_a_long_loop_is_found_by_few_trips(fault: str) -> None:
     assert full and cut != "", (full, cut)  # None: then all trips are run
 
 
+@pytest.mark.slow
 def test_most_faults_are_found_without_all_trips() -> None:
     found = [codes(planted(*changes), **SIZES)[1] for changes in FAULTS.values()]
     assert sum(code is not None for code in found) > len(FAULTS) - 3
@@ -191,7 +193,7 @@ def test_loops_of_equal_counts_are_cut(order: str) -> None:
         assert codes(long_ring(order, f"{count}", f"{count}")) == ("", "")
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @every_order
 def test_loops_of_other_names_run_in_full(order: str) -> None:
     assert codes(long_ring(order, "64", "64", "j")) == ("", None)
@@ -248,7 +250,7 @@ AHEAD = {
 }
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", AHEAD)
 def test_a_loop_whose_last_trip_stands_apart(fault: str) -> None:
     """The last slices of K stand in a loop of one trip, whose variable has the name of the long one's."""

@@ -157,6 +157,7 @@ def test_the_trips_that_ran_are_said() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_short_loop_that_holds_a_long_one_is_cut_too() -> None:
     spec = load(text(), KT=32, C=6)  # eight tiles each, or seven
     notes = prove(spec, plan_spec(spec)).notes

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen.errors import SpecError, format_error
 from tilegen.ops import ALL_OPS
 from tilegen.planner import plan_spec
@@ -79,7 +80,7 @@ DATA = st.dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=DATA)
 def test_yaml_reads_back_what_was_given(data: dict[str, Any]) -> None:
     found = read(write_dict(data))

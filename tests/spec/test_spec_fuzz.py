@@ -52,7 +52,7 @@ def test_any_region_and_condition_loads_or_is_refused(words: list[str], is_regio
     check_answer(RICH.replace(old, new))
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*range(4), *(pytest.param(part, marks=pytest.mark.slow) for part in range(4, 8))])
 def test_a_mutated_spec_is_built_or_refused(part: int) -> None:
     """``python -m tests.spec.fuzz`` tries as many as are wanted."""

@@ -33,6 +33,7 @@ def codes(text: str) -> set[str]:
     return set()
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("grid", ["resident", "min(resident, 40)", "min(resident, ceil(M / 8))", "7", "ceil(M / 64)"])
 def test_tiles_are_shared_by_any_number_of_ctas(grid: str) -> None:
     assert codes(tiles(grid=grid)) == set()

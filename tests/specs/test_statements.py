@@ -57,6 +57,7 @@ def test_what_is_read_and_printed_is_read_again() -> None:
     assert print_spec(spec).count("four") == 1  # a number is folded where it is named
 
 
+@pytest.mark.slow
 def test_a_let_is_a_constant_of_the_text_if_it_is_used() -> None:
     source = tilegen.build(HEAD + MIXED).source
     assert "const int most = min(N, bx * 4 + 1);" in source

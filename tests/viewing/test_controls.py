@@ -60,6 +60,7 @@ def seen(page: Any) -> str:
     return str(page.locator("[role=tabpanel]:not([hidden])").inner_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [
     "layouts", *(pytest.param(name, marks=pytest.mark.slow) for name in ("copy_staged", "gemm")),
 ])  # fmt: skip

@@ -64,6 +64,7 @@ def link(page: Any) -> str:
 
 
 # ---------------------------------------------------------------- the explorer
+@pytest.mark.slow
 def test_every_preset_opens(layouts: Any) -> None:
     for group in own_presets():
         for preset in group.layouts:
@@ -97,6 +98,7 @@ def test_terms_of_the_form_change_the_text(layouts: Any) -> None:
     assert "laneid\t14\t14" in details(layouts) and "warpid\t5\t9" in details(layouts)
 
 
+@pytest.mark.slow
 def test_swizzle_modes_numbers_and_padding(layouts: Any) -> None:
     for mode, bits in (("32", "1"), ("64", "2"), ("128", "3")):
         field(layouts, "Mode").select_option(mode)
@@ -126,6 +128,7 @@ def wrong(page: Any, label: str) -> str:
     return str(said)
 
 
+@pytest.mark.slow
 def test_the_mode_of_a_swizzle_stays_when_the_type_changes(layouts: Any) -> None:
     field(layouts, "Preset").select_option("swizzled")
     for mode in ("32", "64", "128"):
@@ -170,6 +173,7 @@ def test_a_wrong_shape_is_an_error_at_its_field(layouts: Any) -> None:
     assert "say which" in wrong(layouts, "Shape")
 
 
+@pytest.mark.slow
 def test_a_preset_that_was_changed_says_so(layouts: Any) -> None:
     preset = field(layouts, "Preset")
     shown = "n => n.selectedOptions[0].textContent"
@@ -185,6 +189,7 @@ def test_a_preset_that_was_changed_says_so(layouts: Any) -> None:
         assert preset.evaluate(shown) == f"8 x 64 under the 128-byte swizzle{suffix}"
 
 
+@pytest.mark.slow
 def test_colours_have_a_legend(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
     keys = layouts.get_by_label("Colours of the elements", exact=True)
     assert keys.locator("li").all_inner_texts()[:2] == ["0 to 3", "4 to 7"]
@@ -254,6 +259,7 @@ def figures(page: Any) -> list[str]:
     return [str(text) for text in page.locator(".banks .figure").all_inner_texts()]
 
 
+@pytest.mark.slow
 def test_the_bank_map_before_and_after(layouts: Any) -> None:
     field(layouts, "Preset").select_option("swizzled")
     field(layouts, "Access").select_option("column")
@@ -270,6 +276,7 @@ def test_the_bank_map_before_and_after(layouts: Any) -> None:
     assert "row 0, columns 0 to 31" in layouts.locator(".banks output").inner_text()
 
 
+@pytest.mark.slow
 def test_phases_play_step_by_step(browser: Any, pages: dict[str, Path]) -> None:
     start = "#p=swizzled&t=Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]&a=ldmatrix4"
     opened = Watched(browser, pages["layouts"], start)
@@ -291,6 +298,7 @@ def test_phases_play_step_by_step(browser: Any, pages: dict[str, Path]) -> None:
 
 
 # ---------------------------------------------------------------- specs as presets
+@pytest.mark.slow
 def test_every_spec_is_a_preset(layouts: Any) -> None:
     """Each shows a buffer of its own with one of its accesses, or, where all its arrays are in global memory, that."""
     names = {path.stem for path in KERNELS}
@@ -326,6 +334,7 @@ def test_boxes_and_matrices_are_drawn(layouts: Any) -> None:
     assert any("wgmma" in text for _, text in kinds)
 
 
+@pytest.mark.slow
 def test_a_short_link_names_a_spec_or_a_preset(browser: Any, pages: dict[str, Path]) -> None:
     for hash, text in (("#p=tmem_224", "S[(2, 128, 112)"), ("#g=copy_staged", "S[(3, 64, 64)")):
         opened = Watched(browser, pages["layouts"], hash)
@@ -366,6 +375,7 @@ def test_a_product_opens_in_its_own_tab(browser: Any, pages: dict[str, Path]) ->
 
 
 # ---------------------------------------------------------------- a spec
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", SPECS)
 def test_the_kernel_is_in_sight_when_the_code_opens(browser: Any, pages: dict[str, Path], name: str) -> None:
     opened = Watched(browser, pages[name])
@@ -378,6 +388,7 @@ def test_the_kernel_is_in_sight_when_the_code_opens(browser: Any, pages: dict[st
     opened.page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
 def test_every_tab_of_a_spec(browser: Any, pages: dict[str, Path], name: str) -> None:
     opened = Watched(browser, pages[name])
@@ -388,6 +399,7 @@ def test_every_tab_of_a_spec(browser: Any, pages: dict[str, Path], name: str) ->
     opened.page.close()
 
 
+@pytest.mark.slow
 def test_a_gemm_shows_its_tile_ops_and_its_recipes(browser: Any, pages: dict[str, Path]) -> None:
     opened = Watched(browser, pages["gemm"])
     page = opened.page
@@ -476,6 +488,7 @@ def test_choices_show_rejected_candidates_with_their_costs(browser: Any, pages: 
     opened.page.close()
 
 
+@pytest.mark.slow
 def test_a_frame_of_a_notebook_is_the_page(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "notebook.html"
     built = tilegen.build(ROOT / "specs" / "gemm_mma.yaml")
@@ -490,6 +503,7 @@ def test_a_frame_of_a_notebook_is_the_page(browser: Any, tmp_path: Path) -> None
     opened.page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "paper"), [("light", [255, 255, 255]), ("dark", [20, 23, 27])])
 def test_a_layout_of_a_notebook_is_a_picture_in_light_and_dark(
     browser: Any, tmp_path: Path, scheme: str, paper: list[int]
@@ -504,6 +518,7 @@ def test_a_layout_of_a_notebook_is_a_picture_in_light_and_dark(
 
 
 # ---------------------------------------------------------------- manners
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [380, 2560])
 @pytest.mark.parametrize("name", ["layouts", "gemm"])
 def test_no_width_is_too_narrow_or_too_wide(browser: Any, pages: dict[str, Path], name: str, width: int) -> None:
@@ -549,6 +564,7 @@ def test_canvases_and_the_button_follow_the_system(browser: Any, pages: dict[str
     opened.page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [420, 1400])
 def test_a_tile_of_128_by_256_fits(browser: Any, pages: dict[str, Path], width: int) -> None:
     for hash, label in (

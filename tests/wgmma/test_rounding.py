@@ -77,6 +77,7 @@ def test_a_product_whose_factors_nobody_rounds_is_found(monkeypatch: pytest.Monk
         tilegen.build(tilegen.load(deepcopy(PRODUCT)))
 
 
+@pytest.mark.slow
 def test_factors_that_mma_sync_rounds_are_brought_as_they_are() -> None:
     """By cvt.rna, in registers: nothing is rounded twice."""
     spec = deepcopy(PRODUCT)

@@ -51,6 +51,7 @@ CHOSEN = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_shared_operands_get_layouts_that_descriptors_say(name: str) -> None:
     choices = {c.question: c.picked for c in built(name).spec.choices}
@@ -66,6 +67,7 @@ def test_a_tile_that_is_multiplied_by_itself_has_one_layout_for_both() -> None:
     assert str(proved.spec.buffer("sb").layout) == "Swizzle(3, 3, 3) o S[(64, 64):(64, 1)]"
 
 
+@pytest.mark.slow
 @requires_gxx
 def test_texts_run() -> None:
     plans = [built(name).plan for name in SPECS]
