@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from specs.kernels import ROOT, draft
 
 import tilegen
+from text.run import compile_plans, requires_gxx
 from tilegen.plan import Block, Move, Plan, Shuffle, flatten
 from tilegen.planner import plan_spec
 from tilegen.proofs.ranges import unproven_ranges
@@ -125,3 +127,36 @@ def test_lanes_in_another_order_are_taken_one_by_one() -> None:
 def test_a_spec_may_have_the_name_of_the_function() -> None:
     source = render(reduce_rows(param="warp_sum"))
     assert "int warp_sum" in source and "float warp_sum_2(float x)" in source and "= warp_sum_2(acc[f]);" in source
+
+
+LOOPS = [
+    ("bx", "N", "5"), ("bx * 3", "N - bx", "4"), ("2", "23", "3"), ("bx", "N", "gx"), ("0", "N", "7"),
+    ("bx + 20", "N", "2"),
+]  # fmt: skip
+
+
+def loop_of(start: str, stop: str, step: str) -> dict[str, Any]:
+    array = {"scope": "global", "dtype": "float32", "shape": [64, 32]}
+    return {
+        "kernel": "loop", "threads": 32, "grid": {"bx": 5}, "params": {"gx": 5, "N": {"default": 60, "max": 60}},
+        "buffers": {"X": array, "Y": {**array, "partial": True}},
+        "ops": [{"for": {"t": [start, stop, step]}, "do": [{"copy": {"src": "X[t]", "dst": "Y[t]"}}]}],
+    }  # fmt: skip
+
+
+def trips_of(loop: tuple[str, str, str], n: int) -> set[int]:
+    """What a loop of any of the five CTAs comes to."""
+    known = [{"N": n, "bx": bx, "gx": 5} for bx in range(5)]
+    return {t for names in known for t in range(*(eval(x, names) for x in loop))}
+
+
+@requires_gxx
+def test_a_loop_counts_what_its_body_uses() -> None:
+    """From start to stop by step, with no trip at some sizes; the text has no number of trips."""
+    plans = [draft(loop_of(*one)).plan for one in LOOPS]
+    rows = np.arange(1, 64 * 32 + 1, dtype=np.float32).reshape(64, 32)
+    for loop, plan, runner in zip(LOOPS, plans, compile_plans(plans), strict=True):
+        assert "trip" not in render(plan)
+        for n in (1, 2, 19, 24, 60):
+            found = runner.run({"X": rows}, {"N": n})["Y"].view(np.float32).reshape(64, 32)
+            assert {t for t in range(64) if (found[t] == rows[t]).all()} == trips_of(loop, n), (loop, n)
