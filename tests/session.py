@@ -23,8 +23,8 @@ _TRIES_ALL = os.environ.get("TILEGEN_TESTS") == "all"  # as `make slow` does
 
 
 def examples(most: int) -> int:
-    """How many examples hypothesis draws: all of them in `make slow`, a fifth in `make test`."""
-    return most if _TRIES_ALL else max(10, most // 5)
+    """How many examples hypothesis draws: all of them in `make slow`, an eighth in `make test`."""
+    return most if _TRIES_ALL else max(10, most // 8)
 
 
 def begin_session() -> bool:

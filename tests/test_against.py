@@ -176,6 +176,7 @@ def test_a_write_beside_what_is_meant_is_found() -> None:
         run_all(built, spoil)()
 
 
+@pytest.mark.slow
 def test_the_api_takes_a_function_too() -> None:
     assert "against" in str(tilegen.verify(SOFTMAX, device="cpu", seeds=[1], against=softmax))
     with pytest.raises(InputError, match="TG604"):

@@ -550,6 +550,7 @@ def test_explain_prints_the_resolved_spec(tmp_path: Path) -> None:
         assert tilegen("explain", SF, "--resolved", *other).exit_code == 2
 
 
+@pytest.mark.slow
 def test_explain_prints_the_tile_ops_that_a_spec_is(tmp_path: Path) -> None:
     spec = ROOT / "specs" / "transpose_any_size.yaml"
     result = tilegen("explain", spec, "--expanded", "--set", "M=640")
@@ -779,6 +780,7 @@ def test_paint_keeps_every_character() -> None:
     assert re.sub(r"\x1b\[\d*m", "", console_room.paint_diagnostic(finding)) == format_diagnostic(finding)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo terminal")
 def test_a_bar_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     specs = sorted(str(p) for p in (ROOT / "specs").glob("*tile.yaml"))

@@ -131,7 +131,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_a_clip_is_proved_whatever_picks_its_rows(seed: int) -> None:
     """Rows that a condition picks, in a loop, under a condition that narrows the loop's variable."""

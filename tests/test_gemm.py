@@ -359,7 +359,7 @@ def test_a_short_k_is_shared_on_demand(dtype: str, k: int, fields: dict[str, Any
     assert tilegen.build(spec_of(40, 24, k, dtype, **fields)).proof.runs
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(("dtype", "result", "layout"), [
     ("float16", "", "S[(130,33):(34,1)]"), ("bfloat16", "float32", "S[(130,33):(64,1)]"),
@@ -469,7 +469,7 @@ def test_what_is_no_layout_is_refused_where_it_stands(field: str) -> None:
     assert caught.value.diagnostics[0].mark.keys == f"ops[0].gemm.{field}"
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_pinned_is_carried_out(seed: int) -> None:
     """Of a random recipe some fields: the statements have them all."""

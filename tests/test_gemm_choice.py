@@ -63,6 +63,7 @@ def draw_call(draw: random.Random) -> tuple[Spec, WholeCall, Problem]:
     return spec, call, read_problem(call)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_closed_forms_count_what_statements_do(seed: int) -> None:
     """Of 50 random recipes each, all that a launch does."""

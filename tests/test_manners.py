@@ -167,6 +167,7 @@ def test_verify_as_json() -> None:
 
 
 # ---------------------------------------------------------------- watching
+@pytest.mark.slow
 def test_watch_builds_what_changes_and_ends_cleanly(tmp_path: Path) -> None:
     path = write(tmp_path, Path(SF).read_text(), "w.yaml")
     command = [sys.executable, "-m", "tilegen", "build", "--watch", "w.yaml"]

@@ -295,7 +295,7 @@ def test_a_box_may_be_larger_than_the_default_of_a_size_that_is_known_at_launch(
     assert tile["box"] == [64, 32]
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "turn"),
     [([1223, 1437, 38], "store"), ([128, 40, 1437], "load"), ([128, 64, 64], "load"), ([128, 41, 1437], "load")],

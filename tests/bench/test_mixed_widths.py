@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from mixed_widths import SEEDS, count_sectors, draw_mixed
 
 
-@pytest.mark.sweep(10)
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_sectors_are_at_most_a_tenth_over_their_floor(seed: int) -> None:
     sectors, floor = count_sectors(draw_mixed(seed))

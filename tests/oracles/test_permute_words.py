@@ -44,7 +44,7 @@ def wide_and_narrow(shape: list[int], size: int, word: int, src: str, dst: str) 
 
 
 # ---------------------------------------------------------------- as wide elements
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("size", "word"), [(1, 4), (2, 2), (1, 2), (2, 4)])
 def test_words_take_what_wide_elements_take(variant, size, word):

@@ -62,7 +62,7 @@ def tile(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
     return tile_over(context, [context.operand(call, name) for name in ("src", "dst")], call.scope)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns", "outer"), [
     (32, 32, 1), (6, 4, 5), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((24, 40, 3), (128, 16, 2))),
 ])  # fmt: skip

@@ -285,7 +285,7 @@ def with_faults(steps: tuple[Step, ...], fault: Any) -> Iterator[tuple[Step, ...
 FAULTS = {"other_bytes": 4, "word_again": 4, "reads_beyond": 2, "no_tail": 1}
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("what", ["next", "before", "halves"])

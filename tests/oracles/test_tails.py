@@ -67,7 +67,7 @@ def test_every_length_is_right(op):
         assert built.proof.steps > 0
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "int64"])
 @pytest.mark.parametrize("op", ["copy", "fill", "shared"])
 def test_a_launch_of_one_cta_that_an_edge_cuts_has_accesses_as_wide(op, dtype):

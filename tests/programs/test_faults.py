@@ -109,6 +109,7 @@ def test_a_pass_that_comes_before_what_it_reads():
     assert found[0][1] == "pass 'total' reads the workspace 'parts', but no pass before it writes it"
 
 
+@pytest.mark.slow
 def test_a_pass_that_reads_only_what_it_wrote_itself():
     text = change(
         SUM, ('          - copy: {src: "parts[i*1024 : +1024]"', '          - copy: {src: "X[i*1024 : +1024]"')

@@ -138,7 +138,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("meet", ["k < 500", "k < 5000", "k != 4095", "N < 640000"])
 def test_a_hazard_of_late_trips_is_found(meet: str) -> None:
     with pytest.raises(ProofError, match="TG403"):
@@ -192,6 +192,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("count", "meet"),
     [
@@ -251,6 +252,7 @@ def test_an_end_that_is_wrong_for_a_pair_of_remainders_is_found() -> None:
     assert code("transpose_any_size", both) in ("TG418", "TG420")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("meet", ["N // 128 % 97 != 50", "N != 128000", "N // 128 % 97 != 50 or N < 900000"])
 def test_a_hazard_of_one_remainder_is_found(meet: str) -> None:
     with pytest.raises(ProofError, match="TG403"):

@@ -243,6 +243,7 @@ def test_one_wrong_trip_of_one_cta_in_groups_is_found_at_every_size_that_is_trie
         assert proof_code(lambda text=text: prove(spec, plan_spec(tilegen.load(text)))), text
 
 
+@pytest.mark.slow
 def test_a_loop_in_an_order_without_a_rule_is_proved_with_few_lengths() -> None:
     spec = tilegen.load(GROUPED % ("row", "t % 5"))
     lengths = {run.case["N"] for run in list_runs(spec, plan_spec(spec)) if run.case["N"] < 4000}

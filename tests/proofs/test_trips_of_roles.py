@@ -203,7 +203,7 @@ def test_loops_of_other_names_run_in_full(order: str) -> None:
     assert not any("trips were run" in note for note in built.proof.notes)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @every_order
 def test_loops_of_other_counts_are_wrong_in_the_cut_run_too(order: str) -> None:
     for loads, moves in ((64, 62), (64, 60), (64, 56), (64, 48), (64, 24), (48, 64), (62, 64)):
@@ -211,7 +211,7 @@ def test_loops_of_other_counts_are_wrong_in_the_cut_run_too(order: str) -> None:
         assert full and cut != "", (loads, moves)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @every_order
 def test_a_loop_in_two_parts_in_one_role(order: str) -> None:
     """Stages that one role empties in two loops, the other fills in one: right, cut or not."""

@@ -102,7 +102,7 @@ MOVED: dict[str, tuple[int, Callable[[Index], Index]]] = {
 }
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", MOVED)
 def test_tiles_of_a_permute_that_read_elsewhere_are_found(fault: str) -> None:
     """They run on the diagonal of square tiles, where rows and columns begin at the same places."""
@@ -111,6 +111,7 @@ def test_tiles_of_a_permute_that_read_elsewhere_are_found(fault: str) -> None:
     assert find_code(change_reads(spec, "X", *MOVED[fault])) == "TG420"
 
 
+@pytest.mark.slow
 def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["tilegen.proofs.looking"], "MOST_SEEN", 4)
     notes = tilegen.build(PRODUCT.format(arch="sm_80", dtype="bfloat16")).proof.notes

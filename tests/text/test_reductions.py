@@ -111,7 +111,7 @@ def test_threads_that_no_lanes_exchange_with_leave_their_parts() -> None:
         assert got.tolist() == mean(values, "int32", "sum", False).tolist(), built.plan.launch.threads
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @requires_gxx
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 def test_an_extreme_lies_at_the_first_of_equals_and_nan_loses(op: str) -> None:

@@ -89,6 +89,7 @@ def test_every_control_and_a_link_to_what_it_left(browser: Any, pages: dict[str,
     page.close()
 
 
+@pytest.mark.slow
 def test_types_are_those_of_tilegen(browser: Any, pages: dict[str, Path]) -> None:
     opened = Watched(browser, pages["layouts"])
     select = opened.page.get_by_label("Type", exact=True)

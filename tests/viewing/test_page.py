@@ -140,6 +140,7 @@ def test_the_mode_of_a_swizzle_stays_when_the_type_changes(layouts: Any) -> None
             assert field(layouts, "Shape").input_value() == "8, 64"
 
 
+@pytest.mark.slow
 def test_an_element_that_is_not_there_is_an_error(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
     field(layouts, "Preset").select_option("row")
     for text, said in (
@@ -241,6 +242,7 @@ def test_mouse_and_keyboard_find_elements_and_places(layouts: Any) -> None:
         layouts.get_by_role("combobox", name="Colours").select_option(color.get_attribute("value"))
 
 
+@pytest.mark.slow
 def test_the_url_holds_what_is_shown(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
     field(layouts, "Preset").select_option("swizzled")
     field(layouts, "Access").select_option("ldmatrix1")
@@ -343,6 +345,7 @@ def test_a_short_link_names_a_spec_or_a_preset(browser: Any, pages: dict[str, Pa
 
 
 # ---------------------------------------------------------------- tiled products
+@pytest.mark.slow
 def test_r_is_a_slider_and_a_table(layouts: Any) -> None:
     layouts.get_by_role("tab", name="Tiled mma").click()
     rows = layouts.locator(".prices tbody tr")

@@ -51,7 +51,7 @@ CHOSEN = {
 }  # fmt: skip
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_shared_operands_get_layouts_that_descriptors_say(name: str) -> None:
     choices = {c.question: c.picked for c in built(name).spec.choices}
