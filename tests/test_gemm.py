@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tilegen.arch import ARCHES
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.needs import count_bytes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
-from tests.proofs.test_sizes import in_steps
+from tests.faults.parts import change_parts
+from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError, SpecError
 from tilegen.index import Var, equal, mod, mul, variables
 from tilegen.plan import Plan, Ref
@@ -335,7 +335,7 @@ def test_a_place_that_is_wrong_in_a_few_of_many_kinds_of_ctas_is_found(rest: int
             return Ref(x.memory, (x.at[0], mod(x.at[1] + equal(mod(mul(bx, by), 97), rest) * 128, 128000)))
         return None
 
-    assert proof_code(lambda: prove(spec, in_steps(plan, wrong))) == "TG420"
+    assert proof_code(lambda: prove(spec, change_parts(plan, wrong))) == "TG420"
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tilegen.index import Index, Var, equal, mod, mul, to_c
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove

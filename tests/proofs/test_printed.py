@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.interpret.edits import kernel, values
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
+from tests.interpret.kernels import kernel, values
 from tests.mutants.table import SPECS
 from tilegen.index import Formula, Index, Var, add, mul
 from tilegen.interpret import FaultFound, interpret

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 import tilegen
+from tests.faults.steps import with_steps
 from tilegen.errors import ProofError
 from tilegen.index import Var, less
 from tilegen.pipeline import load
@@ -65,7 +66,7 @@ def test_a_plan_that_leaves_out_what_the_spec_writes_is_refused(who):
     bx, (n, *_), (role,) = Var("bx", 1 << 20), plan.grid, plan.roles
     asked = {"all but the last CTA": less(bx, n - 1), "the first CTA": less(bx, 1)}
     steps = (When(asked[who], role.steps),) if who != "nobody" else ()
-    changed = replace(plan, roles=(replace(role, steps=steps),))
+    changed = with_steps(plan, *steps)
     with pytest.raises(ProofError) as error:
         prove(spec, changed)
     assert {d.code for d in error.value.diagnostics} == {"TG420"}
