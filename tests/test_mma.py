@@ -12,6 +12,7 @@ import pytest
 from text.run import compile_plans, requires_gxx
 
 from tests.faults.steps import is_a, mutate, turn
+from tests.faults.verdicts import refusal_of
 from tilegen import build
 from tilegen.arithmetic import multiply, round_to_tfloat32
 from tilegen.dtypes import numpy_dtype
@@ -266,9 +267,7 @@ def test_half_of_a_fragment_is_one_of_a_smaller_atom() -> None:
 
 def test_part_of_a_fragment_is_refused() -> None:
     rows = loop({"a": "a[i*8 : +8]", "b": "b", "c": "c[i*8 : +8]"})
-    with pytest.raises(SpecError) as caught:
-        build(warp_spec(FRAGMENTS, FILL, rows))
-    (said,) = caught.value.diagnostics
+    (said,) = refusal_of(SpecError, build, warp_spec(FRAGMENTS, FILL, rows)).diagnostics
     assert said.code == "TG301"
     assert said.message == (
         "no variant can carry out this mma: simt: no atom of simt multiplies float16 by float16 into float32; "
@@ -362,9 +361,8 @@ def test_a_refusal_says_why(what: str) -> None:
     if what == "c read too":
         mma["a"] = "a[0:16, 0:16]"
     spec["ops"][3] = {"mma": mma}
-    with pytest.raises(SpecError) as caught:
-        build(spec)
-    assert any(message in d.message for d in caught.value.diagnostics), caught.value.diagnostics
+    caught = refusal_of(SpecError, build, spec)
+    assert any(message in d.message for d in caught.diagnostics), caught.diagnostics
 
 
 def test_archs_and_types_that_an_atom_needs() -> None:

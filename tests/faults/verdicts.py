@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from tilegen.errors import Diagnostic, ProofError, TilegenError
+from tilegen.errors import ProofError, TilegenError
 from tilegen.interpret import Fault, FaultFound, interpret
 from tilegen.pipeline import build
 from tilegen.plan import Plan
 
+E = TypeVar("E", bound=TilegenError)
 ONE_CTA = ((0, 0, 0),)
 
 
@@ -50,8 +51,8 @@ def build_codes(spec: Any) -> set[str]:
     return set()
 
 
-def refusal_of(spec: Any, kind: type[TilegenError] = TilegenError) -> Sequence[Diagnostic]:
-    """All that a build which is refused ends with."""
+def refusal_of(kind: type[E] | tuple[type[E], ...], act: Callable[..., object], *given: Any, **more: Any) -> E:
+    """The error that a call ends with."""
     with pytest.raises(kind) as caught:
-        build(spec)
-    return caught.value.diagnostics
+        act(*given, **more)
+    return caught.value

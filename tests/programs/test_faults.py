@@ -9,6 +9,7 @@ import pytest
 from tests.faults.texts import change_text
 from tests.faults.verdicts import refusal_of
 from tests.programs.kernels import PROGRAMS
+from tilegen.errors import TilegenError
 from tilegen.pipeline import build
 
 SUM = next(path for path in PROGRAMS if path.stem == "sum_all").read_text(encoding="utf-8")
@@ -22,7 +23,7 @@ change = partial(change_text, most=1)
 
 def find(text: str) -> list[tuple[str, str]]:
     """The codes and messages that a build ends with."""
-    return [(d.code, d.message) for d in refusal_of(text)]
+    return [(d.code, d.message) for d in refusal_of(TilegenError, build, text).diagnostics]
 
 
 def swap_passes(text: str) -> str:

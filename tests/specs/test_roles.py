@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.faults.verdicts import build_codes
+from tests.faults.verdicts import build_codes, refusal_of
 from tilegen.errors import SpecError, TilegenError
 from tilegen.pipeline import build, load
 from tilegen.plan import Memory, begin, plain_name, walk
@@ -74,13 +74,10 @@ def test_a_ring_is_proved(order: str) -> None:
 def test_what_threads_release_without_a_sync_is_told_how_to_be(scope: str, sync: str) -> None:
     """Of every scope: a clock is a warp's, and its threads are known by its syncs."""
     release = RELEASE.replace(']"', f']", scope: {scope}')
-    with pytest.raises(TilegenError) as caught:
-        build(ring("load move", move=WAIT_FULL + READ + release))
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(TilegenError, build, ring("load move", move=WAIT_FULL + READ + release)).diagnostics
     assert found.code == "TG403" and f"insert `- sync: {sync}` before line 25: an arrival" in found.hint, found.hint
-    with pytest.raises(TilegenError) as caught:
-        build(ring("load move", move=WAIT_FULL + MET + release + READ))
-    assert "in move a sync and then an arrival, for which load waits" in caught.value.diagnostics[0].hint
+    caught = refusal_of(TilegenError, build, ring("load move", move=WAIT_FULL + MET + release + READ))
+    assert "in move a sync and then an arrival, for which load waits" in caught.diagnostics[0].hint
 
 
 FAULTS = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.faults.steps import is_a, mutate, turn, with_steps
-from tests.faults.verdicts import fault_of_run
+from tests.faults.verdicts import fault_of_run, refusal_of
 from tests.wgmma.plans import Loop, Parts, Tiles, lane, parts_of, plan_loop, product_of, read_result, tx
 from tests.wgmma.test_interpret import run
 from tilegen.index import equal, less
@@ -291,7 +291,5 @@ def test_the_first_k_step_clears() -> None:
     def changed(accumulate: object) -> Plan:
         return mutate(plan, is_a(Wgmma), turn(accumulate=accumulate))
 
-    with pytest.raises(FaultFound) as found:
-        run(changed(True), drawn)
-    assert found.value.fault.code == UNWRITTEN
+    assert refusal_of(FaultFound, run, changed(True), drawn).fault.code == UNWRITTEN
     assert not np.array_equal(run(changed(less(0, over.body[2].body[1].var)), drawn).reshape(64, 32), product_of(drawn))

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.steps import Change, Match, change_steps, drop, is_a, is_sync, mutate, turn
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import ProofError
 from tilegen.index import Index, Var, add, equal, every, mod, not_
 from tilegen.interpret.fault import (
@@ -154,9 +155,7 @@ def test_the_plan_is_right() -> None:
 def test_a_late_fault_is_found(name: str) -> None:
     spec, _ = planned()
     plan, code = FAULTS[name]
-    with pytest.raises(ProofError) as found:
-        check_meaning(spec, plan(), CTAS, {})
-    assert found.value.diagnostics[0].code == code
+    assert refusal_of(ProofError, check_meaning, spec, plan(), CTAS, {}).diagnostics[0].code == code
 
 
 @pytest.mark.sweep(1)
