@@ -10,6 +10,7 @@ import pytest
 
 import tilegen
 from tests.faults.parts import change_parts
+from tests.faults.texts import change_text
 from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError, SpecError
 from tilegen.index import Var, equal, mod, mul, variables
@@ -362,16 +363,10 @@ ops:
     do:
       - copy: {scope: warp, src: "X[bx*2 + t]", dst: "Y[%s]", when: warpid == t}%s
 """
-BY_TWO_OPS = """kernel: two_ops
-threads: 64
-grid: {bx: 96}
-buffers:
-  X: {scope: global, dtype: float32, shape: [192, 32]}
-  Y: {scope: global, dtype: float32, shape: [200, 32], partial: true}
-ops:
-  - copy: {scope: warp, src: "X[bx]", dst: "Y[%s]", when: warpid == 0}
-  - copy: {scope: warp, src: "X[bx + 96]", dst: "Y[%s]", when: warpid == 1}
-"""
+BY_TWO_OPS = change_text(TWICE.partition("  - for")[0], ("kernel: twice", "kernel: two_ops")) + (
+    '  - copy: {scope: warp, src: "X[bx]", dst: "Y[%s]", when: warpid == 0}\n'
+    '  - copy: {scope: warp, src: "X[bx + 96]", dst: "Y[%s]", when: warpid == 1}\n'
+)
 
 
 @pytest.mark.parametrize("row", [

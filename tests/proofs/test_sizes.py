@@ -12,6 +12,7 @@ import pytest
 import tilegen
 from tests.faults.parts import change_memories, change_parts
 from tests.faults.steps import mutate, with_steps
+from tests.faults.texts import change_text
 from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError
 from tilegen.index import (
@@ -162,24 +163,12 @@ def test_what_takes_too_long_at_the_largest_sizes_is_said() -> None:
 
 
 # ---------------------------------------------------------------- loops that two parameters bound
-TWO = """kernel: two
-params: {M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}
-grid: {bx: 4}
-threads: 64
-buffers:
-  X: {scope: global, dtype: float32, shape: [4, 8192, 128]}
-  Y: {scope: global, dtype: float32, shape: [4, 8192, 128], partial: true}
-  t: {scope: shared, dtype: float32, shape: [3, 128]}
-ops:
-  - for: {k: "COUNT"}
-    do:
-      - copy: {src: "X[bx, k]", dst: "t[k % 3]"}
-      - when: "MEET"
-        do:
-          - sync: cta
-      - copy: {src: "t[k % 3]", dst: "Y[bx, k]", variant: scalar}
-      - sync: cta
-"""
+SIZES = "{M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}"
+TWO = change_text(
+    LONG, ("kernel: late", "kernel: two"), ("{N: {default: 12800, max: 1048576, multiple_of: 128}}", SIZES),
+    ("k: N // 128", 'k: "COUNT"'), ("MEET", '"MEET"'), ("k*128 : +128", "k"), ("[4, N]", "[4, 8192, 128]"),
+    ("128]}\n  t:", "128], partial: true}\n  t:"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
