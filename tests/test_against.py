@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.proofs.test_floats import SOFTMAX
 from tilegen.cli import cli
 from tilegen.dtypes import numpy_dtype
@@ -211,9 +212,8 @@ PATTERNS = [
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("places, count, pattern", PATTERNS, ids=[p[2] for p in PATTERNS])
 def test_a_difference_names_the_function_its_writer_and_the_pattern(places: Any, count: int, pattern: str) -> None:
-    with pytest.raises(ProofError) as caught:
-        tilegen.verify(SOFTMAX, device="cpu", seeds=[1], against=off_by(places))
-    [finding] = caught.value.diagnostics
+    caught = refusal_of(ProofError, tilegen.verify, SOFTMAX, device="cpu", seeds=[1], against=off_by(places))
+    [finding] = caught.diagnostics
     assert finding.code == "TG428" and "exact mathematics" in finding.hint
     assert "test_against:off_by" in finding.message
     assert finding.message.endswith(f"{count} of 500 elements{pattern}")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import ProofError, TilegenError
 from tilegen.ops import operand
 from tilegen.pipeline import Built
@@ -27,9 +28,7 @@ def verify(built: Built) -> None:
 def test_what_is_wanted(path: Path) -> None:
     wanted = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# want: ").split()
     if wanted[0] == "error":
-        with pytest.raises(TilegenError) as caught:
-            tilegen.build(path)
-        assert [d.code for d in caught.value.diagnostics] == [wanted[1]]
+        assert [d.code for d in refusal_of(TilegenError, tilegen.build, path).diagnostics] == [wanted[1]]
         return
     built = tilegen.build(path)
     verify(built)
@@ -202,9 +201,7 @@ def test_rows_that_nobody_writes_are_counted_and_named(seed: int) -> None:
         written = {t for bx, t in starts if eval(condition, {"N": n, "bx": bx, "t": t})}
         left = [r for r in range(n) if r not in written]
         if left:
-            with pytest.raises(ProofError) as caught:
-                tilegen.build(text)
-            (found,) = caught.value.diagnostics
+            (found,) = refusal_of(ProofError, tilegen.build, text).diagnostics
             used = f" with N = {n}" if at_launch else ""
             counts = f"{len(left) * columns} of {n * columns} elements of Y have no owner{used}"
             assert (found.code, found.message) == ("TG418", f"{counts}, the first is Y[{left[0]}, 0]")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code, refusal_of
 from tilegen.arch import ARCHES
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.needs import count_bytes
@@ -571,9 +571,8 @@ def test_a_field_that_nobody_knows_is_an_error() -> None:
     ],
 )  # fmt: skip
 def test_calls_that_cannot_be_are_refused(fields: dict[str, Any], code: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        tilegen.load(spec_of(**fields))
-    assert caught.value.diagnostics[0].code == code, str(caught.value)
+    caught = refusal_of(SpecError, tilegen.load, spec_of(**fields))
+    assert caught.diagnostics[0].code == code, str(caught)
 
 
 @pytest.mark.parametrize(
@@ -597,11 +596,10 @@ def test_errors_of_fields_stand_where_the_text_is(line: str, where: str) -> None
     rows += ["  F: {scope: global, dtype: bfloat16, shape: [3]}"]
     said = f"  - gemm: {{a: A, b: B, d: D, {line}}}"
     text = "\n".join(["kernel: product", "arch: sm_90a", "buffers:", *rows, "ops:", said, ""])
-    with pytest.raises(SpecError) as caught:
-        tilegen.load(text)
-    mark = caught.value.diagnostics[0].mark
+    caught = refusal_of(SpecError, tilegen.load, text)
+    mark = caught.diagnostics[0].mark
     assert mark is not None and mark.line == 10
-    assert said[mark.column - 1 :].startswith(where), str(caught.value)
+    assert said[mark.column - 1 :].startswith(where), str(caught)
     assert mark.column - 1 == said.rindex(where)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from text.run import requires_gxx, run_text
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.session import examples
 from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
@@ -276,9 +277,7 @@ def test_pins_are_kept(turn, cache):
     ],
 )
 def test_pins_that_cannot_be_are_told_so(pins, why):
-    with pytest.raises(SpecError) as caught:
-        tilegen.build(text("float32", [256, 256], [1, 0], pins))
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, tilegen.build, text("float32", [256, 256], [1, 0], pins)).diagnostics
     assert found.code == "TG302" and why in found.message and found.mark
 
 
@@ -358,9 +357,7 @@ def test_boxes_that_cannot_be_launched_are_left_out_while_there_are_others():
      ("", [65536, 65536], "4294967296 CTAs")],
 )  # fmt: skip
 def test_too_many_ctas_are_told_so(params, shape, ctas):
-    with pytest.raises(SpecError) as caught:
-        load(text("uint8", shape, [1, 0], ", box: [1, 1]", params))
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, load, text("uint8", shape, [1, 0], ", box: [1, 1]", params)).diagnostics
     assert found.code == "TG302" and found.hint == "take a larger box"
     assert found.message == f"boxes of [1, 1] take {ctas}; 2147483647 can be launched"
 
@@ -392,17 +389,15 @@ def test_tiles_that_carry_out_another_permute_are_found():
     fields = spec.whole.fields.model_copy(update={"axes": [0, 1]})
     other = replace(spec, whole=replace(spec.whole, fields=fields))
     check_meaning(spec, plan_spec(spec), [(0, 0, 0)], {})
-    with pytest.raises(ProofError) as caught:
-        check_meaning(other, plan_spec(other), [(1, 0, 0)], {})
-    assert caught.value.diagnostics[0].code == "TG420"
+    caught = refusal_of(ProofError, check_meaning, other, plan_spec(other), [(1, 0, 0)], {})
+    assert caught.diagnostics[0].code == "TG420"
 
 
 def test_elements_that_no_tile_writes_are_an_error():
     spec = load(text("float32", [96, 64], [1, 0], ", box: [32, 32]"))
     x, y, z = spec.grid
-    with pytest.raises(ProofError) as caught:
-        tilegen.build(replace(spec, grid=(x - 1, y, z)))
-    assert "no owner" in caught.value.diagnostics[0].message
+    caught = refusal_of(ProofError, tilegen.build, replace(spec, grid=(x - 1, y, z)))
+    assert "no owner" in caught.diagnostics[0].message
 
 
 def test_merged_arrays_of_a_call():

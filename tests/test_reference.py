@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.faults.verdicts import refusal_of
 from tilegen import load
 from tilegen.arithmetic.modular import Modular
 from tilegen.interpret import FaultFound, corners, interpret
@@ -107,9 +108,8 @@ def test_an_accumulator_that_nothing_wrote() -> None:
     spec = load(text)
     plan = plan_spec(spec)
     (inputs,) = proving_inputs(spec, plan, {})
-    with pytest.raises(FaultFound) as found:
-        interpret(plan, [(0, 0, 0)], inputs, domain=proving_domain(spec))
-    assert found.value.fault.code == UNWRITTEN
+    found = refusal_of(FaultFound, interpret, plan, [(0, 0, 0)], inputs, domain=proving_domain(spec))
+    assert found.fault.code == UNWRITTEN
 
 
 def test_what_is_owed_counts_where_it_is_begun_anew(counted: list[int]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from specs.kernels import ROOT, build_spec
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.oracles.layout_regret import every_form_layout
 from tilegen import spec as spec_room
 from tilegen.auto_layout import choose_layouts, compare_pinned
@@ -184,11 +185,8 @@ def test_a_spec_without_auto_is_the_same_object() -> None:
 def test_an_op_that_nothing_carries_out_is_reported_as_ever() -> None:
     text = HEAD + '  r: {scope: register, dtype: int32, shape: [8, 8], layout: "S[(8,8):(1@laneid,1)]"}\n'
     text += "ops:\n  - copy: {scope: warp, src: r, dst: tile}\n"
-    with pytest.raises(SpecError) as auto:
-        tilegen.build(text)
-    with pytest.raises(SpecError) as row:
-        tilegen.build(text.replace("auto", "row"))
-    assert [d.message for d in auto.value.diagnostics] == [d.message for d in row.value.diagnostics]
+    auto, row = (refusal_of(SpecError, tilegen.build, t) for t in (text, text.replace("auto", "row")))
+    assert [d.message for d in auto.diagnostics] == [d.message for d in row.diagnostics]
 
 
 @pytest.mark.slow

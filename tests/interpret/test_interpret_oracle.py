@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.interpret.edits import S, fault_of, kernel, put, q, r
+from tests.faults.verdicts import fault_of
+from tests.interpret.kernels import S, kernel, put, q, r
 from tests.session import examples
 from tilegen.index import Var
 from tilegen.plan import FILL, Map, Move, Step, Sync

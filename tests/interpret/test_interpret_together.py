@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from specs.kernels import SPECS, small_spec
 
-from tests.interpret.edits import ONE_CTA, kernel
+from tests.faults.verdicts import ONE_CTA
+from tests.interpret.kernels import kernel
 from tilegen.arithmetic import TYPED, Apply, Element, Whole
 from tilegen.arithmetic.modular import make_modular
 from tilegen.index import Index, Var, add, less, mod, mul

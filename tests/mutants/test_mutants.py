@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 import tilegen
+from tests.faults.mutants import KINDS, plant, sample_mutants
 from tests.mutants.judging import judge
-from tests.mutants.plant import KINDS, plant, sample_mutants
 from tests.mutants.table import MOST_OF_LARGE, PAGE, SIZES, SPECS, load_spec
 from tests.session import once
 from tilegen.plan import Fence, Sync, all_steps

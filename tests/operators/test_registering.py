@@ -16,6 +16,7 @@ from text.run import requires_gxx
 import tilegen
 from operators.page import ADD, DW, DX, RMSNORM, SQUARE, SQUARE_BACKWARD, copy_spec
 from operators.pretended import PretendedTorch
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import CallError, EnvironmentLack
 from tilegen.gpu.call import Kernel
 from tilegen.operators import kernels as kernels_module
@@ -48,9 +49,7 @@ def random(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def refused(call: Any, *given: Any, **params: Any) -> str:
-    with pytest.raises(CallError) as caught:
-        call(*given, **params)
-    return str(caught.value)
+    return str(refusal_of(CallError, call, *given, **params))
 
 
 # ---------------------------------------------------------------- forward

@@ -14,6 +14,7 @@ from specs.kernels import every_spec, small_spec
 
 from operators.page import ADD, DW, DX, RMSNORM, SQUARE, copy_spec
 from operators.pretended import Fake, Symbol, tracing
+from tests.faults.verdicts import refusal_of
 from tests.session import examples
 from tilegen import load
 from tilegen.calling import terms_of
@@ -140,9 +141,7 @@ def test_what_an_operator_solves_a_call_solves_too() -> None:
 
 # ---------------------------------------------------------------- what is refused
 def refused(call: Any, *given: Any) -> str:
-    with pytest.raises(CallError) as caught:
-        call(*given)
-    return str(caught.value)
+    return str(refusal_of(CallError, call, *given))
 
 
 def test_what_is_no_operator() -> None:

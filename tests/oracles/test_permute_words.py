@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tilegen
-from tests.interpret.edits import ONE_CTA, mutate
+from tests.faults.steps import mutate
+from tests.faults.verdicts import ONE_CTA
 from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import DTYPE_OF_BYTES, choice, cost_key, permutation, strided
 from tilegen.errors import ProofError

@@ -10,8 +10,8 @@ import pytest
 from text.run import requires_gxx, run_text
 
 import tilegen
+from tests.faults.mutants import plant
 from tests.mutants.judging import EVERY, list_survivors
-from tests.mutants.plant import plant
 from tests.oracles.kernels import build, choice
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import SpecError

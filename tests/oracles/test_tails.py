@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tilegen
+from tests.faults.mutants import plant
 from tests.mutants.judging import EVERY, list_survivors
-from tests.mutants.plant import plant
 from tests.oracles.kernels import build
 from tilegen.dtypes import DTYPES
 from tilegen.index import Var, evaluate

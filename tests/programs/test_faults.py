@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from tests.faults.texts import change_text
+from tests.faults.verdicts import refusal_of
 from tests.programs.kernels import PROGRAMS
 from tilegen.errors import TilegenError
 from tilegen.pipeline import build
 
 SUM = next(path for path in PROGRAMS if path.stem == "sum_all").read_text(encoding="utf-8")
-SUM = SUM.replace("default: 100000", "default: 9000")
+SUM = change_text(SUM, ("default: 100000", "default: 9000"))
 LEAVE = '- copy: {src: s, dst: "parts[bx : +1]"}'
 SPLIT = next(path for path in PROGRAMS if path.stem == "gemm_split_k").read_text(encoding="utf-8")
-SPLIT = SPLIT.replace("N: 512, K: 4096", "N: 128, K: 512").replace("N // 512", "1").replace("512]", "128]")
-SPLIT = SPLIT.replace("bx*512 : +512", "bx*128 : +128")
+SPLIT = change_text(SPLIT, ("N: 512, K: 4096", "N: 128, K: 512"), ("N // 512", "1"))
+SPLIT = change_text(SPLIT, ("bx*512 : +512", "bx*128 : +128"), ("512]", "128]"))
+change = partial(change_text, most=1)
 
 
 def find(text: str) -> list[tuple[str, str]]:
     """The codes and messages that a build ends with."""
-    with pytest.raises(TilegenError) as caught:
-        build(text)
-    return [(d.code, d.message) for d in caught.value.diagnostics]
-
-
-def change(text: str, *pairs: tuple[str, str]) -> str:
-    for old, new in pairs:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    return text
+    return [(d.code, d.message) for d in refusal_of(TilegenError, build, text).diagnostics]
 
 
 def swap_passes(text: str) -> str:

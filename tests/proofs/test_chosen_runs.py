@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tests.proofs.drawn_faults import Drawn
 from tests.proofs.test_drawn_kernels import draw_condition
 from tilegen.errors import TilegenError

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
-from tests.proofs.test_sizes import in_steps
+from tests.faults.parts import change_parts
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError, SpecError
 from tilegen.index import Var, equal, mod, mul, variables
 from tilegen.plan import Plan, Ref
@@ -335,7 +336,7 @@ def test_a_place_that_is_wrong_in_a_few_of_many_kinds_of_ctas_is_found(rest: int
             return Ref(x.memory, (x.at[0], mod(x.at[1] + equal(mod(mul(bx, by), 97), rest) * 128, 128000)))
         return None
 
-    assert proof_code(lambda: prove(spec, in_steps(plan, wrong))) == "TG420"
+    assert proof_code(lambda: prove(spec, change_parts(plan, wrong))) == "TG420"
 
 
 @pytest.mark.slow
@@ -362,16 +363,10 @@ ops:
     do:
       - copy: {scope: warp, src: "X[bx*2 + t]", dst: "Y[%s]", when: warpid == t}%s
 """
-BY_TWO_OPS = """kernel: two_ops
-threads: 64
-grid: {bx: 96}
-buffers:
-  X: {scope: global, dtype: float32, shape: [192, 32]}
-  Y: {scope: global, dtype: float32, shape: [200, 32], partial: true}
-ops:
-  - copy: {scope: warp, src: "X[bx]", dst: "Y[%s]", when: warpid == 0}
-  - copy: {scope: warp, src: "X[bx + 96]", dst: "Y[%s]", when: warpid == 1}
-"""
+BY_TWO_OPS = change_text(TWICE.partition("  - for")[0], ("kernel: twice", "kernel: two_ops")) + (
+    '  - copy: {scope: warp, src: "X[bx]", dst: "Y[%s]", when: warpid == 0}\n'
+    '  - copy: {scope: warp, src: "X[bx + 96]", dst: "Y[%s]", when: warpid == 1}\n'
+)
 
 
 @pytest.mark.parametrize("row", [

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 import tilegen
-from tests.mutants.judging import WHOLE_GRID, proof_code
+from tests.faults.verdicts import proof_code
+from tests.mutants.judging import WHOLE_GRID
 from tests.proofs.drawn_faults import draw
 from tilegen.errors import TilegenError
 from tilegen.interpret import corners

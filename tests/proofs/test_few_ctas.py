@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.steps import mutate
+from tests.faults.verdicts import proof_code
 from tilegen.index import Var, equal, less
-from tilegen.plan import Arrive, Plan, When
+from tilegen.plan import Arrive, Plan, Step, When
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 
@@ -206,13 +206,9 @@ def test_an_arrival_that_one_of_many_clusters_leaves_out_is_found() -> None:
     leaves_out = less((1 - rank) + equal(cluster, 3) + equal(cluster, 4), 2)
     makes_again = less(1, rank + equal(cluster, 4))
 
-    def change(step: Any) -> tuple[Any, ...]:
-        is_arrival = isinstance(step, When) and isinstance(step.body[0], Arrive)
-        return (When(leaves_out, (step,)), When(makes_again, (step,))) if is_arrival else (step,)
+    def arrives(step: Step) -> bool:
+        return isinstance(step, When) and isinstance(step.body[0], Arrive)
 
     spec = tilegen.load(CLUSTERS)
-    plan = plan_spec(spec)
-    (role,) = plan.roles
-    steps = tuple(changed for step in role.steps for changed in change(step))
-    assert len(steps) > len(role.steps)
-    assert refuses(spec, replace(plan, roles=(replace(role, steps=steps),)))
+    wrong = mutate(plan_spec(spec), arrives, lambda step: (When(leaves_out, (step,)), When(makes_again, (step,))))
+    assert refuses(spec, wrong)

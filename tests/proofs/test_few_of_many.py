@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tests.proofs.test_drawn_faults import all_ctas
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove

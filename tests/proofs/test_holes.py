@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tilegen.index import Index, Var, equal, mod, mul, to_c
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove
@@ -118,16 +119,8 @@ buffers:
 ops:
   - copy: {src: "X[bx]", dst: "Y[%s]"%s}
 """
-OVERLAPPING_AT = """kernel: overlapping
-threads: 64
-grid: {bx: N}
-params: {N: {default: 1000, max: 100000}}
-buffers:
-  X: {scope: global, dtype: float32, shape: [N, 64]}
-  Y: {scope: global, dtype: float32, shape: [N, 64]%s}
-ops:
-  - copy: {src: "X[bx]", dst: "Y[%s]"%s}
-"""
+PARAMS_AT = "N}\nparams: {N: {default: 1000, max: 100000}}"
+OVERLAPPING_AT = change_text(OVERLAPPING, ("{bx: 1000}", f"{{bx: {PARAMS_AT}"), ("[1000,", "[N,"))
 OVERLAPPING_AT_TWO = """kernel: overlapping
 threads: 64
 grid: {bx: N, by: M}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.drawn_indices import draw_condition, draw_value
-from tests.interpret.edits import kernel
+from tests.interpret.kernels import kernel
 from tilegen.index import Index, Var, add, differ, equal, evaluate, less, maximum, minimum, mod, select, sub, substitute
 from tilegen.plan import Memory, Param, Plan, default_values
 from tilegen.proofs import Owned, bids, check_partition, find_unowned

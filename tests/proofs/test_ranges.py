@@ -13,7 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tilegen
-from tests.interpret.edits import S, fault_of, kernel, moves, mutate, put, q, r, tx, values
+from tests.faults.steps import moves, mutate
+from tests.faults.verdicts import fault_of
+from tests.interpret.kernels import S, kernel, put, q, r, tx, values
 from tests.plans import permute_sf, transpose
 from tests.session import examples
 from tilegen.index import (

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
-from tests.rewriting import change_memories, change_parts
+from tests.faults.parts import change_memories, change_parts
+from tests.faults.steps import mutate, with_steps
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError
 from tilegen.index import (
     Formula,
@@ -39,10 +40,6 @@ SPECS = Path(__file__).resolve().parents[2] / "specs"
 TURN = Callable[[Var], Index]
 
 
-def in_steps(plan: Plan, change: Callable[[Any], Any]) -> Plan:
-    return change_parts(plan, change, "roles")
-
-
 def turned(x: Index, name: str, turn: TURN) -> Index:
     return substitute(x, {v.name: turn(v) for v in variables(x) if v.name == name})
 
@@ -55,7 +52,7 @@ def moved(memory: str, name: str, turn: TURN) -> Callable[[Plan], Plan]:
             return Ref(x.memory, tuple(turned(at, name, turn) for at in x.at))
         return None
 
-    return lambda plan: in_steps(plan, change)
+    return lambda plan: change_parts(plan, change)
 
 
 def guarded(name: str, turn: TURN) -> Callable[[Plan], Plan]:
@@ -66,7 +63,7 @@ def guarded(name: str, turn: TURN) -> Callable[[Plan], Plan]:
             return turned(x, name, turn)
         return None
 
-    return lambda plan: in_steps(plan, change)
+    return lambda plan: change_parts(plan, change)
 
 
 def pitched(memory: str, turn: Callable[[Index], Index]) -> Callable[[Plan], Plan]:
@@ -80,9 +77,7 @@ def code(name: str, fault: Callable[[Plan], Plan]) -> str:
     """What the proofs find in a spec with a fault."""
     spec = tilegen.load(SPECS / f"{name}.yaml")
     plan = plan_spec(spec)
-    wrong = fault(plan)
-    assert wrong != plan
-    return proof_code(lambda: prove(spec, wrong))
+    return proof_code(lambda: prove(spec, fault(plan)))
 
 
 # ---------------------------------------------------------------- the largest sizes
@@ -154,14 +149,10 @@ def test_a_condition_that_no_size_turns_is_none(meet: str) -> None:
 def test_trips_that_are_left_out_of_long_loops_are_found() -> None:
     spec = tilegen.load(LONG.replace("MEET", "k >= 0"))
 
-    def cut(x: Any) -> Any:
-        return (
-            dataclasses.replace(x, count=minimum(x.count, 4096))
-            if isinstance(x, Repeat) and x.var.name == "k"
-            else None
-        )
-
-    plan = in_steps(plan_spec(spec), cut)
+    plan = mutate(
+        plan_spec(spec), lambda x: isinstance(x, Repeat) and x.var.name == "k",
+        lambda x: (dataclasses.replace(x, count=minimum(x.count, 4096)),),
+    )  # fmt: skip
     assert proof_code(lambda: prove(spec, plan)) == "TG420"
 
 
@@ -172,24 +163,12 @@ def test_what_takes_too_long_at_the_largest_sizes_is_said() -> None:
 
 
 # ---------------------------------------------------------------- loops that two parameters bound
-TWO = """kernel: two
-params: {M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}
-grid: {bx: 4}
-threads: 64
-buffers:
-  X: {scope: global, dtype: float32, shape: [4, 8192, 128]}
-  Y: {scope: global, dtype: float32, shape: [4, 8192, 128], partial: true}
-  t: {scope: shared, dtype: float32, shape: [3, 128]}
-ops:
-  - for: {k: "COUNT"}
-    do:
-      - copy: {src: "X[bx, k]", dst: "t[k % 3]"}
-      - when: "MEET"
-        do:
-          - sync: cta
-      - copy: {src: "t[k % 3]", dst: "Y[bx, k]", variant: scalar}
-      - sync: cta
-"""
+SIZES = "{M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}"
+TWO = change_text(
+    LONG, ("kernel: late", "kernel: two"), ("{N: {default: 12800, max: 1048576, multiple_of: 128}}", SIZES),
+    ("k: N // 128", 'k: "COUNT"'), ("MEET", '"MEET"'), ("k*128 : +128", "k"), ("[4, N]", "[4, 8192, 128]"),
+    ("128]}\n  t:", "128], partial: true}\n  t:"),
+)  # fmt: skip
 
 
 @pytest.mark.sweep(2)
@@ -323,7 +302,7 @@ def left_out(condition: Index) -> tuple[Spec, Plan]:
     spec = tilegen.load(SIZED)
     plan = plan_spec(spec)
     (role,) = plan.roles
-    return spec, replace(plan, roles=(replace(role, steps=(When(not_(condition), role.steps),)),))
+    return spec, with_steps(plan, When(not_(condition), role.steps))
 
 
 @pytest.mark.sweep(2)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tests.proofs.looped import COUNT, judged, print_counts
 from tilegen.errors import ProofError
 from tilegen.planner import plan_spec

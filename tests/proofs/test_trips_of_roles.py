@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tests.session import once
 from tests.specs.test_roles import ORDERS, ring
 from tilegen.interpret import Unsteady
@@ -53,11 +54,7 @@ def gemm() -> str:
 
 
 def planted(*changes: tuple[str, str]) -> str:
-    text = gemm()
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
-    return text
+    return change_text(gemm(), *changes)
 
 
 @pytest.mark.slow

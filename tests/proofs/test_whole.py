@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError
 from tilegen.index import Index, Var, equal, every, less, not_, select, substitute
 from tilegen.pipeline import load

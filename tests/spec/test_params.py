@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.session import examples
 from tilegen.errors import SpecError
 from tilegen.report.resolved import resolved_text
@@ -30,9 +31,7 @@ def test_the_first_choice_is_taken_or_the_one_that_is_set(choices: list[int], da
     if value in choices:
         assert constants(params, T=value) == {"T": value}
         return
-    with pytest.raises(SpecError) as caught:
-        constants(params, T=value)
-    (error,) = caught.value.diagnostics
+    (error,) = refusal_of(SpecError, constants, params, T=value).diagnostics
     assert error.code == "TG106" and ", ".join(map(str, choices)) in error.hint
 
 

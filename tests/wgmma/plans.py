@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -235,7 +235,3 @@ def plan_loop(loop: Loop, pending: int = 0) -> Plan:
     steps = (Repeat(k, trips, body), Repeat(i, n // 8, store, True))
     role = Role("all", THREADS, steps)
     return Plan("gemm", "sm_90a", (1, 1, 1), (A, B, C, sa, sb, acc), (role,), barriers=(full,))
-
-
-def replace_steps(plan: Plan, *steps: Step) -> Plan:
-    return replace(plan, roles=(replace(plan.roles[0], steps=steps),))
