@@ -9,10 +9,9 @@ from typing import Any
 from tilegen.access import WARP_LANES
 from tilegen.arithmetic import describe_functions
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import TMA, WGMMA
+from tilegen.cost.asynchronous import CP_ASYNC, TMA, WGMMA
 from tilegen.cost.compiled import compiled_accesses, list_needed
 from tilegen.cost.count import Counted, count_access
-from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
 from tilegen.decisions import TILING, Choice, Cost, Operation
 from tilegen.layouts import read_mma
