@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from tilegen.arithmetic.constants import WORDS, read_word
+from tilegen.arithmetic.formats import WORDS, read_word
 from tilegen.decisions import Candidate, Cost, Key, compare_costs, judge
 from tilegen.ops.operand import Context, CountedSteps, Refused
 from tilegen.plan import Block
