@@ -13,11 +13,10 @@ from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.near_words import suggest
 from tilegen.spaces import SPACES, Space
-from tilegen.spec.absent import refuse_mode_word, suggest_dtype
+from tilegen.spec.absent import refuse_later, refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flawed, shorten
-from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node

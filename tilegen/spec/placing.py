@@ -20,8 +20,8 @@ from tilegen.layouts.core.values import with_tile
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spaces import Space
+from tilegen.spec.absent import refuse_later_gluon, refuse_later_layout
 from tilegen.spec.findings import Findings, Flawed, shorten
-from tilegen.spec.later import refuse_later_gluon, refuse_later_layout
 from tilegen.spec.models import PaddedFields, check_fields
 from tilegen.spec.names import instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
