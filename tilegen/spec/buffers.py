@@ -25,12 +25,12 @@ from tilegen.spec.placing import (
     MAX_ELEMS,
     Setting,
     check_layout_fits,
+    check_same_registers,
     is_auto,
     multiply,
     read_layout,
 )  # fmt: skip
 from tilegen.spec.regions import show_shape
-from tilegen.spec.same_registers import check_same_registers
 from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, refuse_tensor_view, require_layout
 from tilegen.spec.values import read_values
 
