@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.dtypes import DTYPES, numpy_dtype
 
-WORDS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}  # texts in YAML, which writes .inf, -.inf and .nan
+NUMBER_WORDS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}  # texts in YAML, which writes .inf, -.inf and .nan
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def read_word(value: object) -> object:
     >>> read_word("-inf"), read_word("nan"), read_word(3)
     (-inf, nan, 3)
     """
-    return WORDS.get(value, value) if isinstance(value, str) else value
+    return NUMBER_WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def say_range(dtype: str) -> str:

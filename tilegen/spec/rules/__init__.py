@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilegen.spec.rules.around import CALL_RULES, COMMAND_RULES, FILE_RULES
 from tilegen.spec.rules.build import BUILD_RULES
-from tilegen.spec.rules.call import CALL_RULES
-from tilegen.spec.rules.file import COMMAND_RULES, FILE_RULES
 from tilegen.spec.rules.layout import LAYOUT_RULES
 from tilegen.spec.rules.name import NAME_RULES
 from tilegen.spec.rules.rule import Rule, format_rule
