@@ -1,4 +1,4 @@
-"""Around the spec. TG0xx: the file and its YAML. TG6xx: the command line, what it writes, tilegen's own bugs. TG7xx: calls."""
+"""Around a spec. TG0xx: the file and its YAML. TG6xx: commands, what they write, and bugs of tilegen. TG7xx: calls."""
 
 from __future__ import annotations
 
