@@ -11,7 +11,7 @@ import click
 from tilegen.arch import ARCHES
 from tilegen.cli.console import diagnostic_data, print_data, print_json
 from tilegen.cli.progress import watch_one
-from tilegen.cli.reading import read_spec
+from tilegen.cli.several import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
 from tilegen.pipeline import Built, BuiltProgram, build, choose_pass, expand, explain, kernels_of, load, load_kernel
