@@ -1,4 +1,4 @@
-"""tilegen build: all specs or none."""
+"""tilegen build: all specs or none; with --watch again as they change, until Ctrl-C."""
 
 from __future__ import annotations
 
