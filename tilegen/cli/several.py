@@ -1,4 +1,4 @@
-"""One spec or many, files or standard input: many run side by side, each in a process of its own, told of as they end."""
+"""One spec or many, files or standard input: many run side by side, each in a process of its own, told of at once."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ from tilegen.proofs.owned_boxes import say_short_grid, written_boxes
 from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
-from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
-from tilegen.proofs.sample import draw_sample
+from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
@@ -52,7 +51,7 @@ RanWith = tuple[tuple[tuple[str, int], ...], tuple[Cta, ...]]  # parameters, and
 class Proof:
     """What was proved: the CTAs and parameters that ran in NumPy, and notes worth a reader's time.
 
-    ``sample``: those that were drawn at random beside them (``sample.py``), None where that would take too long.
+    ``sample``: those that were drawn at random beside them (``draw_sample``), None where that would take too long.
     """
 
     runs: tuple[RanWith, ...]
