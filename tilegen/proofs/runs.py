@@ -20,6 +20,7 @@ from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
 from tilegen.proofs.boundary_sizes import (
     boundary_sizes,
+    edge_cases,
     group_observed,
     is_sized,
     largest_cases,
@@ -29,7 +30,6 @@ from tilegen.proofs.boundary_sizes import (
 )
 from tilegen.proofs.columns import list_sized_overlaps, list_sized_places
 from tilegen.proofs.cta_classes import CtaClasses, cover_classes, exchanges, find_cta_classes
-from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.observed import list_observed
 from tilegen.proofs.table import Namer
