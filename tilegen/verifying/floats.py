@@ -21,7 +21,7 @@ from tilegen.reference import Array, Input
 from tilegen.reference.effort import count_effort
 from tilegen.spec.outline import launch_of
 from tilegen.verifying.images import Run, compare_images, locate
-from tilegen.verifying.words import case_text, count
+from tilegen.verifying.verified import case_text, count
 
 Cta = tuple[int, int, int]
 _BOUNDED_ELEMS = 1 << 22  # elements of outputs whose bounds are computed for one run on a GPU
