@@ -27,8 +27,7 @@ from tilegen.spec.printing import head_of, print_spec
 from tilegen.viewing.examples import example_of
 from tilegen.viewing.linking import link_op
 from tilegen.viewing.page import PageData, write_page
-from tilegen.viewing.presets import own_presets
-from tilegen.viewing.tilings import own_tilings, tiling_data
+from tilegen.viewing.presets import own_presets, own_tilings, tiling_data
 
 ROWS = 40  # of events
 Data = Mapping[str, Any]
