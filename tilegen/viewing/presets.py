@@ -1,4 +1,4 @@
-"""What every page offers: the layouts of the chapter's demo and one of each other kind, and tiled products with each R."""
+"""What every page offers: layouts of the chapter's demo and one of each other kind, and tiled products with each R."""
 
 from __future__ import annotations
 
