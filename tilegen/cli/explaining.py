@@ -131,11 +131,16 @@ def summary_command(wishes: ExplainWishes) -> int:
     """The ten lines of a spec, or of each pass. Raises what loading raises."""
     with watch_one(wishes.path):
         explained = explain(_load(wishes), processes=wishes.jobs)
-    lines = summary_lines
-    if "passes" in explained:
-        from tilegen.report.programs import program_lines as lines
-    print_data("\n".join(lines(explained, wishes.path)))
+    print_data("\n".join(_summary_lines(explained, wishes.path)))
     return 0
+
+
+def _summary_lines(explained: Mapping[str, Any], name: str) -> list[str]:
+    if "passes" in explained:
+        from tilegen.report.programs import program_lines
+
+        return program_lines(explained, name)
+    return summary_lines(explained, name)
 
 
 def explain_one(wishes: ExplainWishes, *options: str) -> dict[str, Any]:
