@@ -35,7 +35,6 @@ MANY_ARGUMENTS: dict[str, int] = {
     "ops/partition.py:tile_block": 8,
     "ops/partition.py:_see_side": 7,
     "ops/partition_choice.py:plan_tile": 8,
-    "proofs/ranges.py:ProofPlace.report": 7,
     "spec/placing.py:check_layout_fits": 7,
 }
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())

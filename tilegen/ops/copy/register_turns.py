@@ -66,7 +66,7 @@ def turns_by_columns(shape: Shape, elem_bytes: int) -> bool:
 
 
 def turn_run(registers: TurnRegisters, shape: Shape, first: Index, block: str) -> tuple[Step, ...]:
-    """``pack[c * rows + r] = loaded[first + r * columns + c]`` for the whole tile, one word of the result after another.
+    """``pack[c * rows + r] = loaded[first + r * columns + c]`` for the whole tile, word after word of the result.
 
     The words are made in blocks, each as the one before from registers further on: a word of each column, or, where dst
     is one run, as many words of it as there are rows. ``block`` names the variable that counts them.
