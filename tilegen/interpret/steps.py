@@ -13,7 +13,7 @@ from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
 from tilegen.interpret.fault import MALFORMED, FaultFound
-from tilegen.interpret.matrices import load_matrices, store_matrices
+from tilegen.interpret.fragments import load_matrices, store_matrices
 from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root, read_text

@@ -76,7 +76,7 @@ class ProofPlace:
     def report(
         self, code: str, message: str, x: Index, n: Index, wrong: Index, of: tuple[str, int] = ("", -1)
     ) -> Finding:
-        """``x`` is not proved to be as ``n`` asks, with a case where ``wrong`` holds. ``of``: a memory and a dimension."""
+        """``x`` is not proved to be as ``n`` asks, with a case in which ``wrong`` holds. ``of``: memory, dimension."""
         found = find_witness(self.plan, self.position.threads, (wrong, *self.position.guards))
         witness = None if found is None else {plain_name(k): v for k, v in found.items()}
         if witness is not None:
