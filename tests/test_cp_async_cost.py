@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.session import examples
 from tilegen import access
 from tilegen.access import CP_ASYNC_WIDTHS, CpAsyncCost, cp_async_cost, sectors, wavefronts
-from tilegen.cost.cp_async import count_cp_async, cp_async_kind
+from tilegen.cost.asynchronous import count_cp_async, cp_async_kind
 
 DATA = Path(__file__).parent / "data"
 LANES = range(32)

@@ -20,7 +20,7 @@ from tilegen.errors import ProofError, SpecError
 from tilegen.index import Var, substitute, variables
 from tilegen.interpret import interpret
 from tilegen.layouts import ATOMS, MmaAtom
-from tilegen.ops.mma.rows import ROWS, element_type
+from tilegen.ops.mma.atoms import ROWS, element_type
 from tilegen.pipeline import Built
 from tilegen.plan import Mma, Ref, Repeat, Step
 from tilegen.proofs import prove

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 import tilegen
 from tests.session import examples
-from tilegen.arithmetic.constants import reject_value
-from tilegen.arithmetic.formats import FLOAT_FORMATS, largest
+from tilegen.arithmetic.formats import FLOAT_FORMATS, largest, reject_value
 from tilegen.arithmetic.values import Values, count_integers, draw_values, list_floats
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.plan import arrays

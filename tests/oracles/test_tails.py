@@ -12,7 +12,7 @@ from tests.oracles.kernels import build
 from tilegen.dtypes import DTYPES
 from tilegen.index import Var, evaluate
 from tilegen.planner import plan_spec
-from tilegen.proofs.edges import _telling_values, find_edges
+from tilegen.proofs.boundary_sizes import _telling_values, find_edges
 
 TILE = 256
 OPS = {

@@ -12,7 +12,7 @@ from tests.interpret.kernels import S, kernel, put, q, r, tx
 from tests.mutants.table import SPECS, load_spec
 from tests.session import once
 from tilegen.index import Var, add
-from tilegen.ops.mma.rows import ROWS
+from tilegen.ops.mma.atoms import ROWS
 from tilegen.plan import (
     BYTE_PERMUTE,
     LDMATRIX,

@@ -16,7 +16,7 @@ from tests.faults.verdicts import proof_code
 from tests.proofs.test_few_ctas import refuses
 from tilegen.arithmetic import Apply, Element, Literal, Node, Parameter, Whole
 from tilegen.index import Index, Var, every, less
-from tilegen.ops.mma.rows import ROWS
+from tilegen.ops.mma.atoms import ROWS
 from tilegen.plan import Compute, Memory, Mma, Plan, When
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.gpu_files import has_passes
 from tests.meaning import MEANINGS
 from tests.session import once
 from tilegen.arch import ARCHES
@@ -25,7 +26,7 @@ from tilegen.spec.outline import launch_of
 
 ROOT = Path(__file__).parents[2]
 ALL_SPECS = sorted((ROOT / "specs").glob("*.yaml"))
-PROGRAMS = [path for path in ALL_SPECS if "\npasses:" in path.read_text(encoding="utf-8")]  # tests/programs has these
+PROGRAMS = [p for p in ALL_SPECS if has_passes(p.read_text(encoding="utf-8"))]  # tests/programs has these
 SPECS = [path for path in ALL_SPECS if path not in PROGRAMS]
 # Their proofs take longest, and a shorter one of each family stays: `make slow` has these.
 LONG = frozenset({

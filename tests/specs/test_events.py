@@ -29,7 +29,7 @@ from tilegen.interpret.events import (
 from tilegen.pipeline import load
 from tilegen.plan import PRODUCTS, Plan
 from tilegen.planner import plan_spec
-from tilegen.proofs.events import record_events
+from tilegen.proofs.meaning import record_events
 from tilegen.report.events import drawing_text, events_data, events_text, has_events
 from tilegen.spec.outline import launch_of
 

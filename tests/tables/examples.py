@@ -12,8 +12,8 @@ from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.index import Var, equal, less, mod
 from tilegen.layouts import find_atom
-from tilegen.ops.mma.rows import ROWS as PRODUCTS
-from tilegen.ops.mma.rows import WGMMA_ROWS, element_type
+from tilegen.ops.mma.atoms import ROWS as PRODUCTS
+from tilegen.ops.mma.atoms import WGMMA_ROWS, element_type
 from tilegen.plan import (
     BYTE_PERMUTE,
     COMPUTE,

@@ -11,8 +11,8 @@ import numpy as np
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import Index, Var, add, equal, less, mod, mul
 from tilegen.layouts import Layout, find_atom, mma_shared_layout
+from tilegen.ops.mma.atoms import element_type, wgmma_row
 from tilegen.ops.mma.descriptors import describe_tile
-from tilegen.ops.mma.rows import element_type, wgmma_row
 from tilegen.plan import (
     Arrive,
     Await,
