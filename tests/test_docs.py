@@ -147,7 +147,7 @@ HOPPER_PARTS: dict[str, Callable[[], str]] = {
     "cluster_events": lambda: print_events("broadcast_cluster", 8),
     "role_faults": lambda: list_faults({what: codes for what, (_, codes) in test_roles.FAULTS.items()}),
     "cluster_faults": lambda: list_faults(
-        *({what: codes for what, (_, codes) in t.items()} for t in (test_clusters.FAULTS, test_clusters.PLANTED))
+        *({what: codes for what, (*_, codes) in t.items()} for t in (test_clusters.FAULTS, test_clusters.PLANTED))
     ),
     "product_faults": lambda: list_faults({w: code for w, (_, code, _) in wgmma_faults.FAULTS.items() if code}),
     "deadlock": print_deadlock,

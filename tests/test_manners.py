@@ -33,7 +33,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
 
 # ---------------------------------------------------------------- init
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", START_KINDS)
 def test_init_writes_a_spec_that_builds_and_verifies_without_a_warning(tmp_path: Path, kind: str) -> None:
     written = tilegen("init", "mine", *(() if kind == START_KINDS[0] else ("--from", kind)))

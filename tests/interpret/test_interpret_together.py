@@ -54,7 +54,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch, plan: Plan, *args: Any) -> tuple[o
         return one, outcome(plan, *args), wide
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_every_spec_runs_alike(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, plan = small_spec(path).spec, small_spec(path).plan

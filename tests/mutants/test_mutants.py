@@ -21,7 +21,7 @@ SAMPLE_OF_LARGE = 1  # of those that take seconds a mutant
 planned = once(load_spec)
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_sample_of_mutants_is_found(path):

@@ -83,7 +83,7 @@ def test_the_seed_s_numbers(variant):
 
 
 def refused(text: str) -> str:
-    return str(refusal_of(SpecError, tilegen.build, tilegen.load(text)))
+    return str(refusal_of(SpecError, lambda: tilegen.build(tilegen.load(text))))
 
 
 def test_structural_refusals_say_why():

@@ -194,6 +194,7 @@ def test_a_search_says_what_it_left_out():
     assert f"300 of {perm(12, 5)} choices of five bits" in many
 
 
+@pytest.mark.slow
 def test_widths_say_which_were_no_candidates():
     wide, narrow = wide_and_narrow([4, 32], 1, 4, "S[(4,32):(32,1)]", "S[(4,32):(1,4)]")
     for text, narrower in ((wide, False), (narrow, True)):

@@ -55,7 +55,7 @@ ACCESSED = {  # what the accesses of a spec's shared memory ask for, in bytes; a
 }  # fmt: skip
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "name", ["transpose_auto", "copy_tma", "ldmatrix_fragments", "copy_ring", "wgmma_tile", "gemm_odd"]
 )

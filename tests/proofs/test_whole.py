@@ -135,6 +135,7 @@ def test_an_op_that_one_tile_leaves_out_is_found(op: str, arch: str, dtype: str)
     assert code in ("TG420", "TG418", "TG404") and (op != "mma" or code == "TG420")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("condition", [equal(BX, 5), equal(Var("n", 8), 3), every(less(4, BX), less(BX, 7))])
 def test_a_place_in_shared_memory_that_is_another_one_in_a_few_tiles_is_found(condition: Index) -> None:
     spec = load_product("sm_80", "bfloat16")

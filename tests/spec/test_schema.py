@@ -32,6 +32,7 @@ def test_it_is_a_draft_07_schema() -> None:
     assert not any("$defs" in node or "prefixItems" in node for node in walk(SCHEMA))
 
 
+@pytest.mark.sweep(15)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_good_spec_is_valid(path: Path) -> None:
     VALIDATOR.validate(yaml.safe_load(path.read_text()))

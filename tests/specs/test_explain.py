@@ -51,7 +51,7 @@ DERIVED = {"functions", "derivation", "mma", "descriptors"}  # that explain alon
 UNUSED = {"unused"}  # what the arch has that the kernel does not use, where there is something
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(3)
 @every_spec
 def test_keys(path):
     data = _explain(path)

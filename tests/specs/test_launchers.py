@@ -135,7 +135,7 @@ def call_text(plan: Plan, first_at: int = 4096) -> str:
     return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in arguments(plan.params))])})"
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @requires_nvcc
 @requires_gxx
 @pytest.mark.parametrize(("path", "order"), [*LINKED, *INCLUDED], ids=lambda x: getattr(x, "stem", x))

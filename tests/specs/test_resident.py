@@ -103,7 +103,7 @@ STAGED = (
 )
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("rows, cta", [(200, 2), (640, 8), (3000, 32)])
 def test_layouts_are_chosen_for_a_cta_with_tiles(rows: int, cta: int) -> None:
     """128 CTAs are planned for: of few tiles, the middle one has none."""

@@ -71,6 +71,7 @@ def test_every_preset_opens(layouts: Any) -> None:
             assert "Element (" in details(layouts), preset.name
 
 
+@pytest.mark.slow
 def test_tensor_memory_has_224_columns_and_scale_factors_four_copies(layouts: Any) -> None:
     field(layouts, "Preset").select_option("tmem_224")
     field(layouts, "Go to element").fill("1, 127, 111")

@@ -22,7 +22,8 @@ class Counter:
 def find_counter(loop: Repeat, threads: int) -> Counter | None:
     """What a loop of a role of so many threads counts, where its body begins with that as a function of the trip.
 
-    None where the body uses the number of the trip for more, or the trips are not those of a start, a stop and a step.
+    None where the body uses the number of the trip for more, where the trips are not those of a start, a stop and a
+    step, and where a number of trips begins at a place that is not one.
 
     >>> from tilegen.index import Var
     >>> trip, tile = Var("trip", 3), Var("tile", 16)
@@ -34,6 +35,8 @@ def find_counter(loop: Repeat, threads: int) -> Counter | None:
     if not isinstance(first, Let) or loop.var.name in free_names(rest, threads):
         return None
     start, second = (substitute(first.value, {loop.var.name: trip}) for trip in (0, 1))
+    if isinstance(loop.count, int) and not isinstance(start, int):
+        return None  # no stop of its own
     step = sub(second, start)
     stop = _stop(start, _distance(loop.count, step))
     is_same = first.value == add(start, mul(loop.var, step)) and _trips(start, stop, step) == loop.count
