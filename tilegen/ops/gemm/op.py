@@ -16,8 +16,9 @@ from tilegen.ops.gemm.choose import Picked, choose_recipe
 from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import Problem, read_problem
-from tilegen.ops.gemm.recipe import Recipe
+from tilegen.ops.gemm.recipe import Recipe, blame_recipe
 from tilegen.ops.gemm.reference import multiply_whole
+from tilegen.ops.gemm.split import MOST_PARTS, describe_workspace, list_names, share_spec
 from tilegen.ops.op import WholeOp, fields_picked, find_uncomputed
 from tilegen.ops.strided import plain_strides
 from tilegen.spec import OwnData, load_own
@@ -25,10 +26,11 @@ from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields, operand_field
 from tilegen.spec.marking import mark_all
 from tilegen.spec.printing import describe_arrays
+from tilegen.spec.program import Program
 
 _Size = int | None
 _LATER = {
-    "split_k": "leave it out: one CTA adds up all of K, and 'k_parts' says how many of its warps share it",
+    "split_k": "write 'split': as many CTAs as it says share K, or as many as 'split: auto' finds best",
     "stream_k": "leave it out: CTAs share whole tiles, and 'ctas' says how many do",
     "groups": "give products of one size a batch, [batch, M, K], and those of others a spec each",
 }
@@ -69,6 +71,10 @@ class GemmFields(WholeFields):
     k_parts: _Size = Field(
         default=None, ge=1, le=32, description="warps that share K: each multiplies its part of every k-tile"
     )
+    split: Annotated[int, Field(ge=1, le=MOST_PARTS)] | Literal["auto"] | None = Field(
+        default=None,
+        description="CTAs that share K: each multiplies a part, and a second pass adds up their sums; by default 1",
+    )
     turned: bool | None = Field(default=None, description="make the transpose of d, of the transposes of b and a")
     overlap: Literal["previous"] | None = Field(
         default=None, description="previous: the kernel starts while the one before it still runs"
@@ -82,6 +88,9 @@ def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> Flaw | None:
             return Flaw("TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", field)
     a, b, d = (arrays[name] for name in ("a", "b", "d"))
     ranks = {name: len(arrays[name].shape) for name in ("a", "b", "d")}
+    if ranks["d"] == 3 and fields.split not in (None, 1, "auto"):
+        message = "'split' of a batch of products is not yet supported"
+        return Flaw("TG190", message, "split", "leave it out, or give each product a spec of its own")
     for name, rank in ranks.items():
         if rank not in (2, 3):
             message = f"gemm takes matrices, or batches of them: {name} has {rank} dimensions"
@@ -163,8 +172,13 @@ def _say(buffer: Buffer) -> str:
     return f"[{', '.join(map(str, buffer.shape))}]"
 
 
-def _expand(spec: Spec, call: WholeCall) -> Spec:
-    """The tile ops that carry out a call. Raises SpecError (TG302) for pins that cannot be."""
+def _divides(fields: GemmFields) -> str:
+    return "" if fields.split in (None, 1) else "split"
+
+
+def _expand(spec: Spec, call: WholeCall) -> Spec | Program:
+    """The tile ops that carry out a call, in two passes where CTAs share K. Raises SpecError (TG302) for pins that cannot
+    be."""
     problem = read_problem(call)
     for name in ("a", "b"):
         _check_arch(call.arrays[name].dtype, spec.arch, call.mark_of(name))
@@ -174,6 +188,10 @@ def _expand(spec: Spec, call: WholeCall) -> Spec:
         return expand_recipe(spec, call, problem.turned() if recipe.is_turned else problem, recipe)
 
     picked = choose_recipe(call, problem, ARCHES[spec.arch], expand)
+    if picked.recipe.split > 1:
+        from tilegen.ops.gemm.passes import expand_passes  # few gemms need it
+
+        return expand_passes(spec, call, problem, picked)
     return _take_place(spec, call, problem, picked)
 
 
@@ -186,25 +204,14 @@ def _check_arch(dtype: str, arch: str, mark: Mark | None) -> None:
 
 
 def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe) -> Spec:
-    """The statements that a recipe is, as a spec; ``problem`` is turned where the recipe is. Raises SpecError for one
-    that cannot be."""
-    names = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
-    names |= {c.name for c in spec.constants}
-    head = describe_arrays(spec)
-    written = recipe.write(Writing(problem, frozenset(names), "setmaxnreg" in ARCHES[spec.arch].features))
-    data = {
-        "kernel": spec.kernel,
-        "arch": spec.arch,
-        **head,
-        **written,
-        "buffers": head["buffers"] | written["buffers"],
-    }
-    try:
-        expanded = load_own(OwnData(data), OPS)
-    except SpecError as error:
-        found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
-        raise SpecError(found) from None
-    return expanded
+    """The statements that a recipe is, as a spec; ``problem`` is turned where the recipe is. Of one whose K several CTAs
+    share, the first of its kernels. Raises SpecError for one that cannot be."""
+    shared, head = share_spec(spec, problem, recipe), describe_arrays(spec)
+    written = recipe.write(Writing(shared, list_names(spec, shared), "setmaxnreg" in ARCHES[spec.arch].features))
+    buffers = head["buffers"] | describe_workspace(shared) | written["buffers"]
+    data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": buffers}
+    with blame_recipe(call, recipe):
+        return load_own(OwnData(data), OPS)
 
 
 def _take_place(spec: Spec, call: WholeCall, problem: Problem, picked: Picked) -> Spec:
@@ -238,6 +245,7 @@ OP = WholeOp(
     optional=("c", "bias"),
     taken=("acc", "alpha", "beta", "c", "bias"),
     later=_LATER,
+    divides=_divides,
     named="named",
     expand=_expand,
     reference=multiply_whole,
