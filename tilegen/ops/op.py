@@ -165,8 +165,8 @@ class WholeOp(WholeForm):
 
     ``reference(call, offsets, here)`` is its meaning: the elements at flat ``offsets`` of what it writes, by field.
     ``pins(call, spec)``: the fields that say what was chosen for the expanded ``spec``. ``axes`` as for an Op.
-    ``apart``: the dimension of what is written of which each coordinate takes other elements of what is read: tiles that
-    differ along it are each compared with the op. None: all tiles take those that are as far away.
+    ``apart``: a dimension of what is written, if along it other elements are read than those as far away. Then tiles
+    that differ along it are each compared with the op.
     """
 
     expand: Callable[[Spec, WholeCall], Spec | Program] = field(kw_only=True)

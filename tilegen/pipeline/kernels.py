@@ -87,7 +87,7 @@ def with_comparisons(spec: Spec, plan: Plan, processes: int = 1) -> Plan:
 
 
 def settle(spec: Spec, processes: int = 1) -> Spec:
-    """The spec with nothing left to choose before its ops are planned: ``expand_spec`` was before, layouts are chosen."""
+    """The spec, which is expanded, with nothing left to choose before its ops are planned: layouts are chosen."""
     return choose_layouts(choose_registers(spec), processes)
 
 

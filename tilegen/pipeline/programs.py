@@ -10,8 +10,8 @@ from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.notebooks import Shown
-from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
 from tilegen.ops import expand_spec
+from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
 from tilegen.plan import ProgramPlan
 from tilegen.planner import chain_plans, plan_program
 from tilegen.spec.data import Spec

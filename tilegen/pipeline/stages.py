@@ -23,8 +23,7 @@ Source = Spec | Program | spec_room.Source
 def load(
     source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
 ) -> Spec | Program:  # fmt: skip
-    """A checked spec: whole-array ops expanded, 'auto' layouts chosen. A Program where the text has ``passes``, or an op
-    that becomes several.
+    """A checked spec: whole-array ops expanded, 'auto' layouts chosen. A Program where there are several kernels.
 
     ``source`` is a path, a text (a str with a line break in it), a dict of what the YAML would hold, a Spec or a
     Program. ``arch`` overrides the spec's; ``params`` gives compile-time params and the defaults of runtime ones other
@@ -56,7 +55,10 @@ def load_kernel(
         message = f"{what} of a spec with 'passes' is not yet supported"
         hint = "write the pass as a spec of its own"
         if (call := spec.whole) is not None:
-            message, hint = f"{what} of several kernels is not yet supported", f"leave '{call.form.divides(call.fields)}' out"
+            message, hint = (
+                f"{what} of several kernels is not yet supported",
+                f"leave '{call.form.divides(call.fields)}' out",
+            )
         raise SpecError(Diagnostic("TG190", message, spec.passes[0].mark, hint))
     return spec
 

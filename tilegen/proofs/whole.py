@@ -95,7 +95,8 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     """Every tile reads what is as far from what it writes as in the first one, which ``check_whole`` compares.
 
     Where a region that it reads begins stays as it is from tile to tile, or goes along with a dimension of what it
-    writes. Of an op that keeps tiles apart (``apart``) that is so among those of one kind. False where they are too many to look at. Raises ProofError TG420.
+    writes. Where the op keeps tiles ``apart``, that is so among those of one coordinate. False where they are too many
+    to look at. Raises ProofError TG420.
     """
     own = {*CTA_AXES, *CLUSTER_AXES, *_tile_loops(spec)}
     written = [x for _, _, begins in _global_regions(spec, lambda call: call.written) for x in begins]
@@ -293,7 +294,7 @@ def _ways_of(x: Index, tiles: Mapping[str, Array]) -> Array | None:
 
 
 def _first_of_each(spec: Spec, tiles: Mapping[str, Array]) -> Array:
-    """For every tile the number of the first one with the same coordinate along the dimension that keeps tiles apart."""
+    """For every tile the number of the first one from which it is not kept apart."""
     _, first, which = np.unique(_keep_apart(spec, tiles), return_index=True, return_inverse=True)
     found: Array = first[which.reshape(-1)]
     return found

@@ -171,7 +171,9 @@ def _refuse_passes(spec: Spec) -> None:
     for call in (s for s in spec.ops if isinstance(s, WholeCall)):
         if field := call.form.divides(call.fields):
             message = f"'{field}' makes passes of {call.op}, and this is one"
-            raise Flawed("TG116", message, call.mark_of(field), f"leave '{field}' out, or give {call.op} a spec of its own")
+            raise Flawed(
+                "TG116", message, call.mark_of(field), f"leave '{field}' out, or give {call.op} a spec of its own"
+            )
 
 
 def _read_name(node: Mapping, state: _Passes) -> str:

@@ -23,7 +23,7 @@ def phrase(faults: list[Any], found: Node, key: str) -> Flaw:
     limits = [f for f in faults if f["type"] not in _KINDS and f["type"] != "literal_error"]
     said = "".join(f["ctx"]["expected"] for f in faults if f["type"] == "literal_error")
     choices = [text or number for text, number in re.findall(r"'([^']*)'|(\d+)", said)]
-    if choices:
+    if choices and not limits:
         word = found.text if isinstance(found, Scalar) else ""
         near = find_near(word, choices)
         message = f"must be one of {', '.join(choices)}, not {describe_node(found)}"

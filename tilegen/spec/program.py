@@ -43,8 +43,8 @@ class Program:
     path: str = field(default="<text>", compare=False)
     text: str = field(default="", repr=False, compare=False)
     version: int = field(default=0, compare=False)
-    whole: WholeCall | None = field(default=None, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    whole: WholeCall | None = field(default=None, compare=False)
 
     def buffer(self, name: str) -> Buffer:
         """The shared buffer of that name (KeyError if there is none)."""

@@ -46,8 +46,10 @@ class Picked:
 def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callable[[Recipe], Spec]) -> Picked:
     """The recipe with the least time of the best that can be carried out, each costed by what its statements do.
 
-    ``expand(recipe)``: the spec that a recipe is; of one whose K several CTAs share, that of the first kernel. Raises SpecError at the field: TG302 where no recipe has all that is
-    pinned, and what ``check_pins`` does; and what ``expand`` does of the best recipe where it does of all.
+    ``expand(recipe)``: the spec that a recipe is; of one whose K several CTAs share, that of the first kernel.
+
+    Raises SpecError at the field: TG302 where no recipe has all that is pinned, and what ``check_pins`` does; and what
+    ``expand`` does of the best recipe where it does of all.
     """
     check_pins(call, problem)
     ranked, refusals = rank_recipes(problem, arch, call.fields)
@@ -101,6 +103,7 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
     refusals: dict[str, str] = {}
     found: list[Ranked] = []
     seen: set[Recipe] = set()
+    short: dict[str, str] = {}
     pins = read_pins(fields)
     listed = [fields, unpin(fields, [*pins])] if pins else [fields]  # what is listed anyway may have the pins too
     for name, variant in VARIANTS.items():
@@ -117,15 +120,15 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
                     continue
                 stages = r.stages if asked.stages else min(r.stages, count_useful_stages(r, p))
                 recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch), split=p.parts)
-                if recipe not in seen and has_pins(recipe, fields) and _can_be(recipe, p, arch):
+                if recipe in seen or not has_pins(recipe, fields):
+                    continue
+                if not has_parts(p, recipe.tile[2]):
+                    short = say_short(problem, fields)
+                elif recipe.fits(p, arch):
                     seen.add(recipe)
                     work = recipe.describe_work(p)
                     found.append(Ranked(recipe, work, replace(estimate(work, arch.name), sum=adds)))
-    return sorted(found, key=lambda one: one.time.total), refusals if found else refusals | say_short(problem, fields)
-
-
-def _can_be(recipe: Recipe, p: Problem, arch: Arch) -> bool:
-    return has_parts(p, recipe.tile[2]) and recipe.fits(p, arch)
+    return sorted(found, key=lambda one: one.time.total), refusals if found else refusals | short
 
 
 def _list_problems(problem: Problem, variant: GemmVariant, fields: Any) -> Iterator[tuple[bool, Problem]]:

@@ -177,8 +177,10 @@ def _divides(fields: GemmFields) -> str:
 
 
 def _expand(spec: Spec, call: WholeCall) -> Spec | Program:
-    """The tile ops that carry out a call, in two passes where CTAs share K. Raises SpecError (TG302) for pins that cannot
-    be."""
+    """The tile ops that carry out a call, in two passes where CTAs share K.
+
+    Raises SpecError (TG302) for pins that cannot be.
+    """
     problem = read_problem(call)
     for name in ("a", "b"):
         _check_arch(call.arrays[name].dtype, spec.arch, call.mark_of(name))
@@ -204,8 +206,10 @@ def _check_arch(dtype: str, arch: str, mark: Mark | None) -> None:
 
 
 def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe) -> Spec:
-    """The statements that a recipe is, as a spec; ``problem`` is turned where the recipe is. Of one whose K several CTAs
-    share, the first of its kernels. Raises SpecError for one that cannot be."""
+    """The statements that a recipe is, as a spec; ``problem`` is turned where the recipe is.
+
+    Of a recipe whose K several CTAs share, it is the first kernel. Raises SpecError for one that cannot be.
+    """
     shared, head = share_spec(spec, problem, recipe), describe_arrays(spec)
     written = recipe.write(Writing(shared, list_names(spec, shared), "setmaxnreg" in ARCHES[spec.arch].features))
     buffers = head["buffers"] | describe_workspace(shared) | written["buffers"]

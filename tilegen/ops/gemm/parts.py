@@ -99,7 +99,7 @@ class GemmTerms:
     """What every template is given: texts of a spec, and the sides of a tile.
 
     ``tm``, ``tn``, ``kt``: how many tiles there are along M, N and K; ``batch``: a factor of their product. Where CTAs
-    share K, ``l`` is the part that a CTA has: then ``kt`` are its own k-tiles, and ``k0`` those before them, else "".
+    share K, in so many ``parts``, a CTA has part ``l``: ``kt`` are its k-tiles, and ``k0`` those before them, else "".
     ``is_known``: M and N are numbers. ``is_plain``: sums are d's elements as they are.
     """
 
@@ -110,6 +110,7 @@ class GemmTerms:
     tn: str
     kt: str
     k0: str
+    parts: int
     batch: str
     is_batched: bool
     is_known: bool
@@ -133,7 +134,7 @@ def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> Gemm
         for x, rows, columns in ((p.a, bm, bk), (p.b, bk, bn), (p.d, bm, bn))
     )
     return GemmTerms(
-        bm, bn, bk, tm, tn, *_share_k_tiles(k, bk, p.parts),
+        bm, bn, bk, tm, tn, *_share_k_tiles(k, bk, p.parts), p.parts,
         f"({as_given(spell_index(p.batch))}) * " if p.is_batched else "", p.is_batched,
         isinstance(m, int) and isinstance(n, int), isinstance(m, int), _list_views(w), a, b, d, p.sums,
         _describe_epilogue(w, d), not p.epilogue and p.d.dtype == p.sums,

@@ -40,9 +40,10 @@ def expand_passes(spec: Spec, call: WholeCall, problem: Problem, picked: Picked)
         SUM: mean_sum(SumFields(call, parts, recipe.is_turned), sums),
     }
     product = f"{call.fields.a} {call.fields.b}"
+    made = f"{turned.d.name} = {turned.epilogue or 'acc'}"
     notes = {
         PARTS: f"gemm, {parts} parts of acc = {product}: {recipe}",
-        SUM: f"gemm {turned.d.name} = {turned.epilogue or 'acc'}, acc = {product}: the sums of {parts} parts in their order",
+        SUM: f"gemm {made}, acc = {product}: the sums of {parts} parts in their order",
     }
     passes = tuple(_place(one, spec, call, wholes[one.name], notes[one.name]) for one in program.passes)
     first = replace(passes[0], spec=replace(passes[0].spec, choices=(*spec.choices, *picked.choices)))

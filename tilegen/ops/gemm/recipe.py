@@ -123,7 +123,8 @@ class Recipe(ABC):
         return said | ({"turned": True} if self.is_turned else {})
 
     def _own_fields(self) -> dict[str, Any]:
-        return {"load": self.load, "stages": self.stages, "order": self.group}
+        said: dict[str, Any] = {"load": self.load, "stages": self.stages}
+        return said if self.split > 1 else said | {"order": self.group}
 
     def spell_tiling(self, atom: MmaAtom) -> str:
         """Which elements of a CTA's tile each thread has, as ``tiled_mma`` says it."""

@@ -52,8 +52,8 @@ def share_spec(spec: Spec, problem: Problem, recipe: Recipe) -> Problem:
 
 def list_names(spec: Spec, shared: Problem) -> frozenset[str]:
     """The names of a spec, and that of the workspace."""
-    own = (spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in (*spec.params, *spec.constants)))
-    return frozenset(own) | {shared.d.name}
+    own = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
+    return frozenset(own | {c.name for c in spec.constants} | {shared.d.name})
 
 
 def describe_workspace(shared: Problem) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def choose_box(p: Problem, arch: Arch) -> SumBox:
     >>> choose_box(p, ARCHES["sm_90a"])
     SumBox(rows=1, columns=256, threads=64)
     """
-    (m, n), multiprocessors = _typical(p), typical_device(arch.name).sm_count
+    (_, n), multiprocessors = _typical(p), typical_device(arch.name).sm_count
     width, sizes = WIDEST // bytes_of(p.sums), [_WARP * warps for warps in (_MOST_WARPS, 2, 1)]
     found: list[SumBox] = []
     for vectors, threads in [(4, sizes[0]), (2, sizes[0]), *((1, threads) for threads in sizes)]:

@@ -52,8 +52,9 @@ class WgmmaRecipe(Recipe):
 
     def write(self, w: Writing) -> dict[str, Any]:
         groups, is_tf32 = self.warpgroups, w.problem.factors == TFLOAT32
+        template = "gemm/wgmma.yaml" if w.problem.parts == 1 else "gemm/wgmma_parts.yaml"
         return self.fill_in(
-            w, "gemm/wgmma.yaml" if w.problem.parts == 1 else "gemm/wgmma_parts.yaml", pairs=self.cluster, groups=groups, rows=self.tile[0] // groups, panel=self.panel,
+            w, template, pairs=self.cluster, groups=groups, rows=self.tile[0] // groups, panel=self.panel,
             by_tma=can_store_by_tma(w.problem), rounding=w.rounding(),
             atom=f"atom: wgmma.m64n{self.tile[1]}k8.f32.tf32.tf32, " if is_tf32 else "",
         )  # fmt: skip
@@ -81,7 +82,7 @@ def refuse_wgmma(p: Problem, arch: Arch) -> str:
 
 
 def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
-    """Tiles of whose sums two warpgroups hold all, in panels, by one CTA or in pairs. Sums of a part of K leave at once."""
+    """Tiles of whose sums two warpgroups hold all, in panels, by one CTA or in pairs; a part's sums leave at once."""
     bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
     rows = typical_sides(p)[0]
     tiles = [(m, n) for n in (256, 192, 128, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
