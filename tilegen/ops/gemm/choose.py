@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -59,7 +59,7 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
         )
     costed: list[tuple[Time, Ranked, Spec, Tally]] = []
     refused: list[SpecError] = []
-    for one in ranked:
+    for one in _vary_parts(ranked):
         try:
             spec = expand(one.recipe)
         except SpecError as error:
@@ -68,7 +68,7 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
         tally = tally_spec(spec, typical_values(problem))
         time = replace(estimate(one.work, arch.name, tally), sum=one.time.sum)
         costed.append((time, one, spec, tally))
-        if len(costed) == _EXPANDED:
+        if len(costed) == max(_EXPANDED, len({one.recipe.split for one in ranked})):
             break
     if not costed:
         raise refused[0]
@@ -86,6 +86,14 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
     if (atom := best.recipe.find_product(problem.turned() if best.recipe.is_turned else problem)) is not None:
         choices.append(Choice(TILING, best.recipe.spell_tiling(atom), (), "what the recipe's atoms cover"))
     return Picked(best.recipe, spec, tuple(choices))
+
+
+def _vary_parts(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """The best recipe for each number of CTAs that share K, and then the others, by time."""
+    best: dict[int, Ranked] = {}
+    for one in ranked:
+        best.setdefault(one.recipe.split, one)
+    return [*best.values(), *(one for one in ranked if best[one.recipe.split] is not one)]
 
 
 def _say_counts(tally: Tally) -> dict[str, Any]:
