@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -23,9 +24,14 @@ from tilegen.render import render
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
+def _has_passes(text: str) -> bool:
+    """Does a spec say several kernels, or a gemm that becomes two?"""
+    return re.search(r"^passes:|\bgemm: .*\bsplit: ", text, re.M) is not None
+
+
 ROOT = Path(__file__).parents[2]
 ALL_SPECS = sorted((ROOT / "specs").glob("*.yaml"))
-PROGRAMS = [path for path in ALL_SPECS if "\npasses:" in path.read_text(encoding="utf-8")]  # tests/programs has these
+PROGRAMS = [path for path in ALL_SPECS if _has_passes(path.read_text(encoding="utf-8"))]  # tests/programs has these
 SPECS = [path for path in ALL_SPECS if path not in PROGRAMS]
 
 
