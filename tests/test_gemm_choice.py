@@ -20,7 +20,7 @@ from tilegen.layouts import TileLayout
 from tilegen.ops import ALL_OPS, tally
 from tilegen.ops.gemm import choose, op, tiles
 from tilegen.ops.gemm.choose import choose_recipe, rank_recipes
-from tilegen.ops.gemm.op import expand_recipe
+from tilegen.ops.gemm.expand import expand_recipe
 from tilegen.ops.gemm.problem import Problem, read_problem, typical_values
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.recipes import VARIANTS

@@ -17,8 +17,7 @@ from tilegen.errors import SpecError
 from tilegen.ops import ALL_OPS
 from tilegen.ops.gemm.choose import rank_recipes
 from tilegen.ops.gemm.parts_meant import cut_k
-from tilegen.ops.gemm.problem import read_problem
-from tilegen.ops.gemm.split import MOST_PARTS
+from tilegen.ops.gemm.problem import MOST_PARTS, read_problem
 from tilegen.pipeline import BuiltProgram, build, load
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove

@@ -24,6 +24,7 @@ from tilegen.render import render
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
+
 def _has_passes(text: str) -> bool:
     """Does a spec say several kernels, or a gemm that becomes two?"""
     return re.search(r"^passes:|\bgemm: .*\bsplit: ", text, re.M) is not None

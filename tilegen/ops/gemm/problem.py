@@ -17,6 +17,7 @@ from tilegen.spec.form import operand_field
 from tilegen.spec.spelling import spell_index
 
 WIDEST = 16  # bytes of an access, and what TMA's rows are a multiple of
+MOST_PARTS = 64  # CTAs that may share K
 SUMS = {"float64": "float64", "int8": "int32", "uint8": "int32", "int32": "int32"}  # else float32
 
 

@@ -18,7 +18,6 @@ from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.written import write_part
 
-MOST_PARTS = 64
 WORKSPACE = "sums_of_parts"
 _LISTED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # parts that are looked at for ``auto``
 _WARP = 32  # threads
