@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from specs.kernels import SPECS
 
 import tilegen
 from tilegen.interpret.threads import Cta
@@ -16,7 +17,6 @@ from tilegen.proofs.owned_boxes import touched_boxes
 from tilegen.proofs.self_overlap import SelfOverlap
 from tilegen.scopes import CTA_AXES
 
-SPECS = Path(__file__).resolve().parents[2] / "specs"
 LOOPED = """kernel: looped
 threads: 32
 grid: {bx: 12}
@@ -74,6 +74,6 @@ def test_some_trips_tell_ctas_apart_as_all_do(first: str, then: str, monkeypatch
 
 
 @pytest.mark.sweep(10)
-@pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_some_trips_of_every_spec_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compare_with_all(path, monkeypatch)
