@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from specs.kernels import SPECS
 
 import tilegen
+from tests.specs.kernels import SPECS
 from tilegen.interpret.threads import Cta
 from tilegen.planner import plan_spec
 from tilegen.proofs import self_overlap
