@@ -199,18 +199,16 @@ def test_the_passes_that_are_spoilt_here_are_right(uneven: Program) -> None:
 
 
 # ---------------------------------------------------------------- refusals
+# Others are in tests/bad_specs.
 REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
-    "rows": ({"m": 64, "n": 1, "variant": "rows"}, "rows: the threads of a CTA share K", "leave 'split' out"),
-    "a cluster": ({"m": 256, "cluster": 2}, "'cluster: 2' beside 'split: 4'", "leave 'cluster' out"),
     "CTAs that go from tile to tile": ({"ctas": 100}, "'ctas: 100' beside 'split: 4'", "leave 'ctas' out"),
     "an order of tiles": ({"order": 4}, "'order: 4' beside 'split: 4'", "leave 'order' out"),
     "panels": ({"variant": "wgmma", "panel": 32}, "'panel: 32' beside", "leave 'panel' out"),
     "TMA before mma.sync": ({"variant": "mma_sync", "load": "tma"}, "'load: tma' beside", "'load: cp_async'"),
-    "more parts than k-tiles": ({"k": 256, "split": 32, **WGMMA}, "and K is 256", "is 'split: 4'"),
-    "a batch": ({"batch": 2}, "'split' of a batch of products", "leave it out"),
 }  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_split_is_refused(what: str) -> None:
     given, said, hint = REFUSED[what]
