@@ -4,6 +4,7 @@ CUDA ?= cuda13
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SPECS := specs/*.yaml
+unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which would compile every module again
 # One of each family: a transpose, a permute, TMA, rows that are normalised, a softmax, a reduction down columns, a stencil, a product.
 FEW := $(addprefix specs/, transpose_tile.yaml permute_sf.yaml copy_tma.yaml rmsnorm.yaml softmax_rows.yaml column_sum.yaml stencil.yaml gemm.yaml)
 
@@ -27,9 +28,9 @@ specs: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# The cases that `make test` leaves out: every spec in every way, hundreds of drawn kernels. For 16 cores rather than 2.
+# All tests, with those that `make test` leaves out: every spec in every way, hundreds of drawn kernels. For 16 cores rather than 2.
 slow: .venv/installed
-	$(BIN)/python -m pytest -m slow --numprocesses auto --dist loadfile
+	TILEGEN_TESTS=all $(BIN)/python -m pytest -m "slow or not slow" --numprocesses auto --dist loadfile
 
 check: .venv/installed-check
 	$(BIN)/ruff check .
@@ -46,7 +47,7 @@ site: .venv/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # On a machine with a GPU: all tests, then verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
-gpu: .venv/installed-$(CUDA) test slow
+gpu: .venv/installed-$(CUDA) slow
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/results_page.py

@@ -19,6 +19,12 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 _FOLDER = "TILEGEN_TEST_SESSION"
+_TRIES_ALL = os.environ.get("TILEGEN_TESTS") == "all"  # as `make slow` does
+
+
+def examples(most: int) -> int:
+    """How many examples hypothesis draws: all of them in `make slow`, an eighth in `make test`."""
+    return most if _TRIES_ALL else max(10, most // 8)
 
 
 def begin_session() -> bool:

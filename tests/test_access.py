@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen import access
 from tilegen.access import bank_table, bytes_floor, phases, sectors, wavefronts
 
@@ -102,7 +103,7 @@ def accesses(draw: st.DrawFn) -> tuple[str, int, list[int]]:
     return kind, width, offsets
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(accesses())
 def test_every_count_equals_the_one_by_sets(case: tuple[str, int, list[int]]) -> None:
     kind, width, offsets = case
@@ -118,7 +119,7 @@ def test_every_count_equals_the_one_by_sets(case: tuple[str, int, list[int]]) ->
 
 
 # ---- laws
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(accesses(), st.integers(0, 5))
 def test_shifting_by_whole_bank_rows_changes_nothing(case: tuple[str, int, list[int]], rows: int) -> None:
     kind, width, offsets = case
@@ -127,14 +128,14 @@ def test_shifting_by_whole_bank_rows_changes_nothing(case: tuple[str, int, list[
     assert sectors(width, moved) == sectors(width, offsets)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(accesses())
 def test_the_floor_is_below(case: tuple[str, int, list[int]]) -> None:
     kind, width, offsets = case
     assert phases(kind, width, offsets) <= wavefronts(kind, width, offsets) <= 32
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(accesses(), st.randoms())
 def test_lanes_of_a_phase_may_change_places(case: tuple[str, int, list[int]], random: object) -> None:
     kind, width, offsets = case

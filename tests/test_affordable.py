@@ -12,9 +12,9 @@ import tilegen
 from tilegen.ops.mma.atoms import extents_of
 from tilegen.proofs.floats import float_inputs
 from tilegen.proofs.nans import NanWatch
-from tilegen.reference.effort import count_effort
 from tilegen.spec.outline import launch_of, outline
 from tilegen.verifying import floats
+from tilegen.verifying.floats import count_effort
 
 PRODUCT = "specs/gemm_batched.yaml"
 

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.proofs.test_floats import SOFTMAX
 from tilegen.cli import cli
 from tilegen.dtypes import numpy_dtype
@@ -75,6 +76,7 @@ def verify(function: str, *more: str) -> Any:
                                     *more])  # fmt: skip
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("function", ["softmax", "named"])
 def test_a_softmax_is_a_softmax(meanings: str, function: str) -> None:
     result = verify(f"{meanings}:{function}")
@@ -96,7 +98,7 @@ WRONG = {
 }
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("function", WRONG)
 def test_what_is_no_softmax_is_one_clear_error(meanings: str, function: str) -> None:
     result = verify(f"{meanings}:{function}")
@@ -175,6 +177,7 @@ def test_a_write_beside_what_is_meant_is_found() -> None:
         run_all(built, spoil)()
 
 
+@pytest.mark.slow
 def test_the_api_takes_a_function_too() -> None:
     assert "against" in str(tilegen.verify(SOFTMAX, device="cpu", seeds=[1], against=softmax))
     with pytest.raises(InputError, match="TG604"):
@@ -206,11 +209,11 @@ PATTERNS = [
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("places, count, pattern", PATTERNS, ids=[p[2] for p in PATTERNS])
 def test_a_difference_names_the_function_its_writer_and_the_pattern(places: Any, count: int, pattern: str) -> None:
-    with pytest.raises(ProofError) as caught:
-        tilegen.verify(SOFTMAX, device="cpu", seeds=[1], against=off_by(places))
-    [finding] = caught.value.diagnostics
+    caught = refusal_of(ProofError, tilegen.verify, SOFTMAX, device="cpu", seeds=[1], against=off_by(places))
+    [finding] = caught.diagnostics
     assert finding.code == "TG428" and "exact mathematics" in finding.hint
     assert "test_against:off_by" in finding.message
     assert finding.message.endswith(f"{count} of 500 elements{pattern}")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from specs.kernels import SPECS, build_spec
+from specs.kernels import build_spec, every_spec
 
 from tilegen import __version__
 from tilegen.cli import cli
@@ -291,6 +291,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     assert result.exit_code == 2 and "error[TG602]" in result.stderr and listing(tmp_path) == {}
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
 def test_a_write_that_fails_half_way_puts_everything_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
@@ -337,7 +338,7 @@ main()
 """
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_killed_build_leaves_only_whole_files(tmp_path: Path, after: int) -> None:
     tilegen("build", SF, "-o", tmp_path)
@@ -417,6 +418,7 @@ def test_what_ptxas_does_not_keep_to_is_refused(
     assert tilegen("build", SF, "-o", tmp_path).exit_code == 0
 
 
+@pytest.mark.slow
 def test_explain_compiles_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilegen.gpu.compile_cubin", _cubin)
     assert "18 registers a thread" in tilegen("explain", SF, "--compile").stdout
@@ -548,6 +550,7 @@ def test_explain_prints_the_resolved_spec(tmp_path: Path) -> None:
         assert tilegen("explain", SF, "--resolved", *other).exit_code == 2
 
 
+@pytest.mark.slow
 def test_explain_prints_the_tile_ops_that_a_spec_is(tmp_path: Path) -> None:
     spec = ROOT / "specs" / "transpose_any_size.yaml"
     result = tilegen("explain", spec, "--expanded", "--set", "M=640")
@@ -572,14 +575,14 @@ def test_explain_numbers_every_access_once() -> None:
     assert "counted at M = 1000, N = 777, ldx = 800" in text
 
 
-@pytest.mark.sweep(20)
-@pytest.mark.parametrize("spec", [p.name for p in SPECS])
-def test_every_access_of_every_spec_can_be_drawn(spec: str) -> None:
+@pytest.mark.sweep(15)
+@every_spec
+def test_every_access_of_every_spec_can_be_drawn(path: Path) -> None:
     from tilegen.arch import ARCHES
     from tilegen.report import access_text, explain_access, explain_plan, explain_text
     from tilegen.spec.outline import launch_of
 
-    built = build_spec(ROOT / "specs" / spec)
+    built = build_spec(path)
     plan, launch = built.plan, launch_of(built.spec)
     explained = explain_plan(plan, launch)
     assert explain_text(explained, ARCHES[plan.arch])
@@ -777,6 +780,7 @@ def test_paint_keeps_every_character() -> None:
     assert re.sub(r"\x1b\[\d*m", "", console_room.paint_diagnostic(finding)) == format_diagnostic(finding)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo terminal")
 def test_a_bar_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     specs = sorted(str(p) for p in (ROOT / "specs").glob("*tile.yaml"))

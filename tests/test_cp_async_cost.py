@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen import access
 from tilegen.access import CP_ASYNC_WIDTHS, CpAsyncCost, cp_async_cost, sectors, wavefronts
-from tilegen.cost.cp_async import count_cp_async, cp_async_kind
+from tilegen.cost.asynchronous import count_cp_async, cp_async_kind
 
 DATA = Path(__file__).parent / "data"
 LANES = range(32)
@@ -206,14 +207,14 @@ def copies(draw: st.DrawFn) -> Case:
     return kind, width, to, source, zero_fill
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(copies())
 def test_every_cost_equals_the_one_by_sets(case: Case) -> None:
     assert cp_async_cost(*case) == count_by_sets(*case)
 
 
 # ---- laws
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(copies(), st.integers(0, 5), st.integers(0, 5))
 def test_shifting_either_side_by_whole_lines_changes_nothing(case: Case, rows: int, lines: int) -> None:
     kind, width, to, source, zero_fill = case
@@ -222,7 +223,7 @@ def test_shifting_either_side_by_whole_lines_changes_nothing(case: Case, rows: i
     assert cp_async_cost(kind, width, moved, source, zero_fill) == cp_async_cost(*case)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(copies(), st.randoms())
 def test_lanes_of_a_phase_may_change_places(case: Case, random: Any) -> None:
     kind, width, to, source, zero_fill = case
@@ -236,7 +237,7 @@ def test_lanes_of_a_phase_may_change_places(case: Case, random: Any) -> None:
     assert cp_async_cost(kind, width, to, source, zero_fill) == cp_async_cost(*case)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(copies(), st.integers(0, 31))
 def test_a_lane_less_costs_no_more(case: Case, lane: int) -> None:
     kind, width, to, source, zero_fill = case
@@ -246,7 +247,7 @@ def test_a_lane_less_costs_no_more(case: Case, lane: int) -> None:
     assert less.sectors <= cost.sectors and less.l2_sectors <= cost.l2_sectors
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(copies())
 def test_a_copy_costs_at_least_what_either_side_does_alone(case: Case) -> None:
     kind, width, to, source, zero_fill = case

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import ProofError, TilegenError
 from tilegen.ops import operand
 from tilegen.pipeline import Built
@@ -27,9 +28,7 @@ def verify(built: Built) -> None:
 def test_what_is_wanted(path: Path) -> None:
     wanted = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# want: ").split()
     if wanted[0] == "error":
-        with pytest.raises(TilegenError) as caught:
-            tilegen.build(path)
-        assert [d.code for d in caught.value.diagnostics] == [wanted[1]]
+        assert [d.code for d in refusal_of(TilegenError, tilegen.build, path).diagnostics] == [wanted[1]]
         return
     built = tilegen.build(path)
     verify(built)
@@ -131,7 +130,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(40))
 def test_a_clip_is_proved_whatever_picks_its_rows(seed: int) -> None:
     """Rows that a condition picks, in a loop, under a condition that narrows the loop's variable."""
@@ -158,7 +157,7 @@ def test_a_pitch_that_is_shorter_than_its_row_is_proved_as_it_is() -> None:
 
 
 # ---------------------------------------------------------------- permutes of sizes without a max
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 30))])
 def test_permutes_of_any_sizes_build(seed: int) -> None:
     rng = random.Random(seed)
@@ -202,9 +201,7 @@ def test_rows_that_nobody_writes_are_counted_and_named(seed: int) -> None:
         written = {t for bx, t in starts if eval(condition, {"N": n, "bx": bx, "t": t})}
         left = [r for r in range(n) if r not in written]
         if left:
-            with pytest.raises(ProofError) as caught:
-                tilegen.build(text)
-            (found,) = caught.value.diagnostics
+            (found,) = refusal_of(ProofError, tilegen.build, text).diagnostics
             used = f" with N = {n}" if at_launch else ""
             counts = f"{len(left) * columns} of {n * columns} elements of Y have no owner{used}"
             assert (found.code, found.message) == ("TG418", f"{counts}, the first is Y[{left[0]}, 0]")

@@ -44,6 +44,7 @@ LAYOUTS = [  # of a and b, and the numbers of a: leading and stride bytes, the s
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("of_a, of_b, numbers", LAYOUTS, ids=[one[0][:24] for one in LAYOUTS])
 def test_descriptors_have_the_numbers_that_the_hardware_is_given(
     of_a: str, of_b: str, numbers: tuple, tmp_path: Path
@@ -61,6 +62,7 @@ def test_descriptors_have_the_numbers_that_the_hardware_is_given(
     assert "leading bytes  stride bytes" in page and re.search(rf"\n +a +sa +K .* {stride} ", page)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", WGMMA)
 def test_every_descriptor_of_a_plan_is_listed_once(name: str) -> None:
     plan = plan_spec(load(ROOT / "specs" / f"{name}.yaml"))
@@ -83,6 +85,7 @@ def test_every_descriptor_of_a_plan_is_listed_once(name: str) -> None:
 MULTIPLY = (ROOT / "specs" / "mma_tile.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("arch", "features"), [("sm_80", []), ("sm_90", []), ("sm_90a", ["wgmma"]), ("sm_100a", ["tcgen05"])]
 )
@@ -100,6 +103,7 @@ def test_wide_accesses_are_named_where_a_lane_moves_16_bytes() -> None:
     assert explain(copy, arch="sm_90")["unused"] == []
 
 
+@pytest.mark.slow
 def test_one_op_alone() -> None:
     spec = ROOT / "specs" / "permute_sf.yaml"
     whole, one = tilegen("explain", spec).stdout, tilegen("explain", spec, "--op", "2").stdout

@@ -8,6 +8,7 @@ from typing import get_args
 import pytest
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tilegen.dtypes import DTYPES
 from tilegen.errors import TilegenError
 from tilegen.ops import OPS
@@ -97,9 +98,7 @@ MISTAKES = [  # what is written for what, the code, and a part of the fix
 @pytest.mark.parametrize(("right", "wrong", "code", "fix"), MISTAKES, ids=[m[1].strip()[:40] for m in MISTAKES])
 def test_a_mistake_is_one_error_that_names_the_fix(right: str, wrong: str, code: str, fix: str) -> None:
     assert right in RIGHT
-    with pytest.raises(TilegenError) as caught:
-        tilegen.build(RIGHT.replace(right, wrong, 1))
-    [finding] = caught.value.diagnostics
+    [finding] = refusal_of(TilegenError, tilegen.build, RIGHT.replace(right, wrong, 1)).diagnostics
     assert finding.code == code and fix in finding.hint
     assert finding.mark is not None or code == "TG418"
 
@@ -111,16 +110,14 @@ def test_the_spec_that_they_spoil_is_right() -> None:
 def test_a_commit_beside_tma_is_told_that_tma_needs_none() -> None:
     tile = "layout: \"mma_shared_layout('float16', '128B', (32, 64))\""
     spec = RIGHT.replace("layout: auto", tile).replace(LOAD, LOAD.replace("}", ", variant: tma, barrier: full}"))
-    with pytest.raises(TilegenError) as caught:
-        tilegen.build(spec.replace("- sync: cta", "- commit\n  - wait: {barrier: full}"))
-    [finding] = caught.value.diagnostics
+    caught = refusal_of(TilegenError, tilegen.build, spec.replace("- sync: cta", "- commit\n  - wait: {barrier: full}"))
+    [finding] = caught.diagnostics
     assert finding.code == "TG304" and "TMA" in finding.hint and "remove it" in finding.hint
 
 
 def test_a_variant_that_refuses_is_what_is_pointed_at() -> None:
-    with pytest.raises(TilegenError) as caught:
-        tilegen.build(RIGHT.replace(STORE, STORE.replace("}", ", variant: cp_async}")))
-    [finding] = caught.value.diagnostics
+    caught = refusal_of(TilegenError, tilegen.build, RIGHT.replace(STORE, STORE.replace("}", ", variant: cp_async}")))
+    [finding] = caught.diagnostics
     assert finding.code == "TG302" and finding.mark
     assert finding.mark.text[finding.mark.column - 1 :].startswith("cp_async")
 
@@ -281,22 +278,25 @@ APPLIED = [  # a spec, what is right in it, what is written for it, the code, th
 ]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("spec", "right", "wrong", "code", "fix", "mended"), APPLIED, ids=[a[4][:40] for a in APPLIED])
 def test_the_fix_of_a_mistake_mends_it(spec: str, right: str, wrong: str, code: str, fix: str, mended: str) -> None:
     assert right in spec
-    with pytest.raises(TilegenError) as caught:
-        tilegen.build(spec.replace(right, wrong))
-    assert {finding.code for finding in caught.value.diagnostics} == {code}
-    assert fix in caught.value.diagnostics[0].hint
+    caught = refusal_of(TilegenError, tilegen.build, spec.replace(right, wrong))
+    assert {finding.code for finding in caught.diagnostics} == {code}
+    assert fix in caught.diagnostics[0].hint
     tilegen.build(spec.replace(right, mended))
 
 
+@pytest.mark.slow
 def test_a_view_that_a_product_is_written_into_is_an_array_of_that_layout() -> None:
     d = "D: {scope: global, dtype: float16, shape: [256, 128]}"
-    with pytest.raises(TilegenError) as caught:
-        tilegen.build(TURNED.replace("DECLARED", d + "\n  E: {view: D, axes: [1, 0]}").replace("d: D", "d: E"))
-    [finding] = caught.value.diagnostics
+    caught = refusal_of(
+        TilegenError,
+        tilegen.build,
+        TURNED.replace("DECLARED", d + "\n  E: {view: D, axes: [1, 0]}").replace("d: D", "d: E"),
+    )
+    [finding] = caught.diagnostics
     assert finding.code == "TG205"
     _, _, declared = finding.hint.partition("write 'D': ")
     assert declared.endswith("shape: [128, 256], layout: col}")

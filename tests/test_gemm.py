@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code, refusal_of
 from tilegen.arch import ARCHES
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.needs import count_bytes
@@ -78,7 +78,7 @@ def draw_problem(seed: int) -> dict[str, Any]:
     return spec_of(m, n, k, dtype, result, orders, batch, arch, more, **fields)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(16))
 def test_problems_of_all_kinds_are_proved(seed: int) -> None:
     """``build`` compares the tiles with the op itself, with all of K."""
@@ -101,7 +101,7 @@ VECTORS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("what", VECTORS)
 def test_one_column_is_summed_up_by_threads(what: str) -> None:
     built = tilegen.build(spec_of(**VECTORS[what], variant="rows"))
@@ -124,7 +124,7 @@ def test_one_column_of_any_size_at_a_launch(variant: str, arch: str) -> None:
     assert picked["variant"] == ("rows" if variant == "auto" else "simt")
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["wgmma", "mma_sync"])
 def test_rows_known_at_a_launch_go_from_tile_to_tile(variant: str) -> None:
     """CTAs take tiles in groups of rows, of which the last group has fewer: proved of any number of rows."""
@@ -172,7 +172,7 @@ def load_right(arch: str) -> Spec:
     return spec
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_tiles_of_another_product_are_found(wrong: str, arch: str) -> None:
@@ -182,7 +182,7 @@ def test_tiles_of_another_product_are_found(wrong: str, arch: str) -> None:
     assert proof_code(lambda: prove(mixed, plan_spec(mixed))) == "TG420"
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["", "a factor twice", "B turned"])
 def test_a_product_proved_in_parts_side_by_side_is_judged_as_one(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was proved, or what is wrong, to the word."""
@@ -228,7 +228,7 @@ DRAWN: dict[str, dict[str, Any]] = {  # 8-bit columns, whose rows in shared memo
 }  # fmt: skip
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("what", DRAWN)
 def test_what_was_wrong_on_a_gpu_or_refused_is_built(what: str) -> None:
     built = tilegen.build(spec_of(**DRAWN[what]))
@@ -238,6 +238,7 @@ def test_what_was_wrong_on_a_gpu_or_refused_is_built(what: str) -> None:
         assert all(stride % 16 == 0 for stride in m["strides_bytes"])
 
 
+@pytest.mark.slow
 def test_rows_that_end_amid_16_bytes_are_stored_by_threads() -> None:
     """TMA writes what lies behind them too."""
     given = spec_of(296, 3, 128, result="float32", variant="wgmma", orders=("row", "col", "row"))
@@ -256,7 +257,7 @@ def test_tiles_of_a_launch_that_has_fewer_than_there_are_ctas_are_proved() -> No
     assert tilegen.build(given).proof.runs
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_large_k_that_the_launch_knows_is_proved(arch: str) -> None:
     """Rows of K elements, and a place in the last of them."""
@@ -267,7 +268,7 @@ def test_a_large_k_that_the_launch_knows_is_proved(arch: str) -> None:
     assert tilegen.build(given).proof.runs
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("pins", [
     {"atoms": [1, 1, 1], "tile": [16, 32, 1024], "k_parts": 8}, {"tile": [256, 128, 64], "atoms": [4, 2, 1]},
     {"tile": [256, 128, 64]},
@@ -300,7 +301,7 @@ SHARED_K: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("what", SHARED_K)
 def test_warps_that_share_k_are_proved(what: str) -> None:
     built = tilegen.build(spec_of(**SHARED_K[what], k_parts=4))
@@ -314,7 +315,7 @@ def expand_shared_k(what: str) -> tuple[Spec, str]:
     return spec, print_spec(tilegen.expand(spec))
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("what", ["elements one by one", "cp.async", "fused multiply-adds"])
 @pytest.mark.parametrize(("before", "after"), [
     ("for: {q: [1, 4]}", "for: {q: [1, 3]}"), ("for: {q: [1, 4]}", "for: {q: [0, 4]}"),
@@ -332,7 +333,7 @@ def test_parts_of_k_that_are_left_out_or_added_twice_are_found(what: str, before
     assert proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) != ""
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"), [("<= K}", "<= K - STEP}"), ("not ((k + 2)*128 <= K)", "not ((k + 2)*128 <= K + STEP)")]
 )
@@ -349,7 +350,7 @@ def test_k_tiles_left_out_at_some_sizes_alone_are_found(before: str, after: str,
     assert before in text and proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) == "TG420"
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "k", "fields"), [
     ("float32", 17, {"k_parts": 16}), ("float32", 5, {"k_parts": 32}), ("float64", 17, {"k_parts": 16}),
     ("bfloat16", 17, {"k_parts": 16}),
@@ -358,7 +359,7 @@ def test_a_short_k_is_shared_on_demand(dtype: str, k: int, fields: dict[str, Any
     assert tilegen.build(spec_of(40, 24, k, dtype, **fields)).proof.runs
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(("dtype", "result", "layout"), [
     ("float16", "", "S[(130,33):(34,1)]"), ("bfloat16", "float32", "S[(130,33):(64,1)]"),
@@ -383,6 +384,7 @@ def test_few_tiles_of_a_long_k_are_shared(shape: tuple[int, int, int], few: bool
     assert ("k_parts" in tilegen.load(spec_of(m, n, k)).choices[0].picked) == few
 
 
+@pytest.mark.slow
 def test_only_the_last_k_tile_asks_where_k_ends() -> None:
     built = tilegen.build(spec_of(207, 19, 3396, orders=("col", "row", "row"), tile=[32, 32, 256]))
     loads = re.findall(r"void (copy_[AB]_r[ab]\w*)\((.*?)\n}", built.source, re.S)
@@ -392,7 +394,7 @@ def test_only_the_last_k_tile_asks_where_k_ends() -> None:
 
 
 # ---------------------------------------------------------------- what is chosen and printed
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
     spec = tilegen.load(draw_problem(seed))
@@ -447,6 +449,7 @@ def test_pins_that_cannot_be_say_why(fields: dict[str, Any], message: str) -> No
     assert message in str(caught.value)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("tile", [[8, 1, 128], [2, 1, 512], [1, 1, 8], [256, 1, 4]])
 @pytest.mark.parametrize("is_column", [True, False])
 def test_a_tile_of_one_column_is_one_of_the_result(tile: list[int], is_column: bool) -> None:
@@ -466,7 +469,7 @@ def test_what_is_no_layout_is_refused_where_it_stands(field: str) -> None:
     assert caught.value.diagnostics[0].mark.keys == f"ops[0].gemm.{field}"
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_pinned_is_carried_out(seed: int) -> None:
     """Of a random recipe some fields: the statements have them all."""
@@ -484,7 +487,7 @@ def test_what_is_pinned_is_carried_out(seed: int) -> None:
     assert spec.overlaps == ("overlap" in pins)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("load", ["tma", "cp_async", "threads"])
 def test_every_recipe_waits_for_the_kernel_before(load: str) -> None:
     """The clocks see whether all that touches arrays comes after the wait."""
@@ -494,6 +497,7 @@ def test_every_recipe_waits_for_the_kernel_before(load: str) -> None:
     assert len(waits) == (2 if load == "tma" else 1)
 
 
+@pytest.mark.slow
 def test_a_pinned_permutation_is_that_of_the_sums() -> None:
     spec = tilegen.load(spec_of(512, 512, 512, arch="sm_90", permutation=["R=2", None, None]))
     sums = next(b for b in spec.buffers if b.name == "sums")
@@ -503,7 +507,7 @@ def test_a_pinned_permutation_is_that_of_the_sums() -> None:
     assert sums.layout != tiled_mma(picked["atom"], atoms, None, "C", tile)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "tile", "along_k"), [
     ("float16", [64, 64, 32], 32), ("float16", [64, 64, 64], "R=4"), ("float64", [64, 64, 16], "R=2"),
 ])  # fmt: skip
@@ -567,9 +571,8 @@ def test_a_field_that_nobody_knows_is_an_error() -> None:
     ],
 )  # fmt: skip
 def test_calls_that_cannot_be_are_refused(fields: dict[str, Any], code: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        tilegen.load(spec_of(**fields))
-    assert caught.value.diagnostics[0].code == code, str(caught.value)
+    caught = refusal_of(SpecError, tilegen.load, spec_of(**fields))
+    assert caught.diagnostics[0].code == code, str(caught)
 
 
 @pytest.mark.parametrize(
@@ -593,11 +596,10 @@ def test_errors_of_fields_stand_where_the_text_is(line: str, where: str) -> None
     rows += ["  F: {scope: global, dtype: bfloat16, shape: [3]}"]
     said = f"  - gemm: {{a: A, b: B, d: D, {line}}}"
     text = "\n".join(["kernel: product", "arch: sm_90a", "buffers:", *rows, "ops:", said, ""])
-    with pytest.raises(SpecError) as caught:
-        tilegen.load(text)
-    mark = caught.value.diagnostics[0].mark
+    caught = refusal_of(SpecError, tilegen.load, text)
+    mark = caught.diagnostics[0].mark
     assert mark is not None and mark.line == 10
-    assert said[mark.column - 1 :].startswith(where), str(caught.value)
+    assert said[mark.column - 1 :].startswith(where), str(caught)
     assert mark.column - 1 == said.rindex(where)
 
 
@@ -628,7 +630,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("variant", ["wgmma", "mma_sync", "simt", "rows"])
 @pytest.mark.parametrize("seed", range(6))
 def test_names_of_with_may_be_what_an_expansion_would_call_its_own(seed: int, variant: str) -> None:

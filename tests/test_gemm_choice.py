@@ -63,6 +63,7 @@ def draw_call(draw: random.Random) -> tuple[Spec, WholeCall, Problem]:
     return spec, call, read_problem(call)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_closed_forms_count_what_statements_do(seed: int) -> None:
     """Of 50 random recipes each, all that a launch does."""
@@ -290,6 +291,7 @@ def test_few_k_tiles_take_few_stages(dtype: str, seed: int) -> None:
     assert all(one.recipe.stages == 3 for one in pinned)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("orders", STORED)
 @pytest.mark.parametrize(("dtype", "k"), [("float32", 5), ("float32", 20), ("float64", 8), ("bfloat16", 12)])
 def test_products_of_one_or_two_k_tiles_are_proved(dtype: str, k: int, orders: tuple[str, str, str]) -> None:
@@ -298,6 +300,7 @@ def test_products_of_one_or_two_k_tiles_are_proved(dtype: str, k: int, orders: t
     assert picked["stages"] == -(-k // picked["tile"][2]) and built.proof.runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orders", STORED)
 def test_fused_multiply_adds_find_rows_of_k_whatever_lies_side_by_side(
     orders: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch

@@ -32,16 +32,9 @@ MANY_ARGUMENTS: dict[str, int] = {
     "cli/commands.py:bench": 8,
     # Nothing that always travels together has a name yet.
     "interpret/machine.py:Machine.__init__": 7,
-    "ops/copy/register_transpose.py:turn_block": 7,
-    "ops/copy/register_transpose.py:_moves": 9,
-    "ops/copy/register_turns.py:turn_columns": 7,
-    "ops/copy/register_turns.py:_turn_block": 7,
-    "ops/copy/shifted.py:_move_one": 7,
-    "ops/copy/shifted.py:_see_one": 7,
     "ops/partition.py:tile_block": 8,
     "ops/partition.py:_see_side": 7,
     "ops/partition_choice.py:plan_tile": 8,
-    "proofs/ranges.py:ProofPlace.report": 7,
     "spec/placing.py:check_layout_fits": 7,
 }
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen.index import (
     Formula,
     Index,
@@ -95,7 +96,7 @@ def expressions(draw, most: int = 4):
 
 # ---------------------------------------------------------------- laws
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(expressions())
 def test_printed_text_has_the_value_and_the_value_is_as_known(pair):
     x, direct = pair
@@ -106,7 +107,7 @@ def test_printed_text_has_the_value_and_the_value_is_as_known(pair):
     assert np.all(direct == 0) if m == 0 else not np.any(direct % m), to_c(x)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(expressions(3), expressions(2), st.sampled_from(VARS))
 def test_substitute_is_evaluation_with_another_value(pair, replacement, var):
     (x, _), (y, j) = pair, replacement
@@ -118,7 +119,7 @@ def test_substitute_is_evaluation_with_another_value(pair, replacement, var):
     assert np.all(evaluate(substitute(x, {var.name: inside}), VALUES) == evaluate(x, {**VALUES, var.name: j})), to_c(x)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(expressions(3))
 def test_substituting_nothing_changes_nothing(pair):
     x, direct = pair
@@ -128,7 +129,7 @@ def test_substituting_nothing_changes_nothing(pair):
     assert {v.name for v in variables(renamed)} <= {v.name + "_" for v in VARS}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(expressions(3))
 def test_all_fixed_gives_the_number(pair):
     x, _ = pair
@@ -137,7 +138,7 @@ def test_all_fixed_gives_the_number(pair):
         assert substitute(x, fixed) == evaluate(x, fixed)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(expressions(2), expressions(2), expressions(2))
 def test_conditions(one, two, three):
     (x, i), (y, j), (z, k) = one, two, three
@@ -151,7 +152,7 @@ def test_conditions(one, two, three):
         assert every(*conjuncts(made)) == made
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(expressions(2), expressions(2))
 def test_arithmetic_between_expressions(one, two):
     (x, i), (y, j) = one, two

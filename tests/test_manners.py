@@ -33,6 +33,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
 
 # ---------------------------------------------------------------- init
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("kind", START_KINDS)
 def test_init_writes_a_spec_that_builds_and_verifies_without_a_warning(tmp_path: Path, kind: str) -> None:
     written = tilegen("init", "mine", *(() if kind == START_KINDS[0] else ("--from", kind)))
@@ -117,6 +118,7 @@ def test_jobs_build_the_same_files_in_the_same_order(tmp_path: Path) -> None:
     assert files[0] == files[1] and len(files[0]) == 6
 
 
+@pytest.mark.slow
 def test_jobs_report_every_wrong_spec(tmp_path: Path) -> None:
     write(tmp_path, "kernel: k\n", "a.yaml")
     write(tmp_path, RACE, "race.yaml")
@@ -165,6 +167,7 @@ def test_verify_as_json() -> None:
 
 
 # ---------------------------------------------------------------- watching
+@pytest.mark.slow
 def test_watch_builds_what_changes_and_ends_cleanly(tmp_path: Path) -> None:
     path = write(tmp_path, Path(SF).read_text(), "w.yaml")
     command = [sys.executable, "-m", "tilegen", "build", "--watch", "w.yaml"]

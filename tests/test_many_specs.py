@@ -56,6 +56,7 @@ def spawn(*words: object) -> subprocess.Popen[str]:
 
 
 # ---------------------------------------------------------------- as they come
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("words", [("verify", "--device=cpu"), ("build",)])
 def test_a_result_is_there_while_others_are_worked_on(words: tuple[str, ...], tmp_path: Path) -> None:
     """The first spec is a pipe: it is read, and goes on, once the second has been told of, into a pipe too."""

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from text.run import compile_plans, requires_gxx
 
+from tests.faults.steps import is_a, mutate, turn
+from tests.faults.verdicts import refusal_of
 from tilegen import build
 from tilegen.arithmetic import multiply, round_to_tfloat32
 from tilegen.dtypes import numpy_dtype
@@ -18,9 +20,9 @@ from tilegen.errors import ProofError, SpecError
 from tilegen.index import Var, substitute, variables
 from tilegen.interpret import interpret
 from tilegen.layouts import ATOMS, MmaAtom
-from tilegen.ops.mma.rows import ROWS, element_type
+from tilegen.ops.mma.atoms import ROWS, element_type
 from tilegen.pipeline import Built
-from tilegen.plan import Block, Mma, Plan, Ref, Repeat, Step, effects
+from tilegen.plan import Mma, Ref, Repeat, Step
 from tilegen.proofs import prove
 
 RNG = np.random.default_rng(7)
@@ -94,7 +96,7 @@ def runners() -> dict[str, Any]:
     return {r.plan.name: r for r in compile_plans([built_of(atom).plan for atom in USED])}
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(4)
 @requires_gxx
 @every_atom
 def test_the_text_multiplies_as_numpy_does(atom: MmaAtom) -> None:
@@ -265,9 +267,7 @@ def test_half_of_a_fragment_is_one_of_a_smaller_atom() -> None:
 
 def test_part_of_a_fragment_is_refused() -> None:
     rows = loop({"a": "a[i*8 : +8]", "b": "b", "c": "c[i*8 : +8]"})
-    with pytest.raises(SpecError) as caught:
-        build(warp_spec(FRAGMENTS, FILL, rows))
-    (said,) = caught.value.diagnostics
+    (said,) = refusal_of(SpecError, build, warp_spec(FRAGMENTS, FILL, rows)).diagnostics
     assert said.code == "TG301"
     assert said.message == (
         "no variant can carry out this mma: simt: no atom of simt multiplies float16 by float16 into float32; "
@@ -361,9 +361,8 @@ def test_a_refusal_says_why(what: str) -> None:
     if what == "c read too":
         mma["a"] = "a[0:16, 0:16]"
     spec["ops"][3] = {"mma": mma}
-    with pytest.raises(SpecError) as caught:
-        build(spec)
-    assert any(message in d.message for d in caught.value.diagnostics), caught.value.diagnostics
+    caught = refusal_of(SpecError, build, spec)
+    assert any(message in d.message for d in caught.diagnostics), caught.diagnostics
 
 
 def test_archs_and_types_that_an_atom_needs() -> None:
@@ -382,19 +381,6 @@ def test_archs_and_types_that_an_atom_needs() -> None:
 
 
 # ---------------------------------------------------------------- planted faults
-def change_mma(plan: Plan, change: Callable[[Mma], Step]) -> Plan:
-    """The plan with every Mma of it changed."""
-
-    def changed(step: Step) -> Step:
-        if isinstance(step, Mma):
-            return change(step)
-        body = effects(step).body
-        return replace(step, body=tuple(map(changed, body))) if body else step  # type: ignore[call-arg]
-
-    (role,) = plan.roles
-    return replace(plan, roles=(replace(role, steps=tuple(map(changed, role.steps))),))
-
-
 def scaled(ref: Ref, name: str, by: int) -> Ref:
     """A place where the loop variable ``name`` moves no more: a number stands for it."""
     return Ref(ref.memory, tuple(substitute(x, {name: by}) for x in ref.at))
@@ -425,23 +411,17 @@ def test_a_planted_fault_is_found(fault: str) -> None:
     built = built_of(next(a for a in USED if a.name == "mma.m16n8k16.f32.f16.f16.f32"))
     prove(built.spec, built.plan)
     with pytest.raises(ProofError):
-        prove(built.spec, change_mma(built.plan, FAULTS[fault]))
+        prove(built.spec, mutate(built.plan, is_a(Mma), lambda s: (FAULTS[fault](s),)))
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_slice_of_k_left_out_or_taken_twice_is_found(count: int) -> None:
     built = built_of(next(a for a in USED if a.name == "mma.m16n8k16.f32.f16.f16.f32"))
 
-    def changed(step: Step) -> Step:
-        if isinstance(step, Repeat) and step.var.name == "k_atom":
-            return replace(step, count=count, var=Var("k_atom", count))
-        body = effects(step).body
-        return replace(step, body=tuple(map(changed, body))) if body else step  # type: ignore[call-arg]
-
-    (role,) = built.plan.roles
-    assert any(isinstance(s, Block) for s in role.steps)
-    wrong = replace(built.plan, roles=(replace(role, steps=tuple(map(changed, role.steps))),))
-    assert wrong != built.plan
+    wrong = mutate(
+        built.plan, lambda s: isinstance(s, Repeat) and s.var.name == "k_atom",
+        turn(count=count, var=Var("k_atom", count)),
+    )  # fmt: skip
     with pytest.raises(ProofError):
         prove(built.spec, wrong)
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from text.run import requires_gxx, run_text
 
 import tilegen
+from tests.faults.verdicts import refusal_of
+from tests.session import examples
 from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import TYPED
@@ -104,7 +106,7 @@ def test_a_box_holds_as_many_neighbours_as_were_asked_for(case, log):
         assert all(b <= max(n, 1 << (n - 1).bit_length()) for b, n in zip(box, sizes, strict=True))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(permutes(), st.sampled_from([1, 2, 4, 8, 16]))
 def test_every_access_is_aligned_and_inside_of_its_run(case, elem_bytes):
     """The widths that the model claims, against every run of every box: the addresses themselves."""
@@ -164,7 +166,7 @@ def test_a_box_that_is_no_candidates_gets_the_threads_with_the_shortest_estimate
     assert seconds[found.threads] == min(seconds.values())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(permutes(), st.sampled_from([1, 2, 4, 8, 16]))
 def test_a_part_that_divides_its_dimension_is_near_to_what_was_asked_for(case, elem_bytes):
     dims = merged(*case)
@@ -214,7 +216,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @requires_gxx
 @pytest.mark.parametrize("pins", ["", ", variant: tiled", ", variant: scalar"])
 @pytest.mark.parametrize(("shape", "axes", "dtype"), SHAPES, ids=lambda x: str(x).replace(" ", ""))
@@ -238,6 +240,7 @@ def test_runtime_sizes(sizes):
     assert (got == x.reshape(m, 3, n).transpose(2, 1, 0).ravel()).all()
 
 
+@pytest.mark.slow
 def test_offsets_beyond_an_int_are_computed_in_size_t():
     plan = plan_spec(load(text("uint8", [3, 50000, 40000], [0, 2, 1])))
     assert not [f for f in unproven_ranges(plan) if f.severity == "error"]
@@ -250,6 +253,7 @@ def test_tiles_of_more_than_three_dimensions_fold_into_one_axis_of_the_grid():
     assert built.manifest["grid"] == [2 * 2 * 3 * 5 * 3 * 5, 1, 1]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("turn", ["load", "store"])
 @pytest.mark.parametrize("cache", ["default", "stream"])
 def test_pins_are_kept(turn, cache):
@@ -273,9 +277,7 @@ def test_pins_are_kept(turn, cache):
     ],
 )
 def test_pins_that_cannot_be_are_told_so(pins, why):
-    with pytest.raises(SpecError) as caught:
-        tilegen.build(text("float32", [256, 256], [1, 0], pins))
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, tilegen.build, text("float32", [256, 256], [1, 0], pins)).diagnostics
     assert found.code == "TG302" and why in found.message and found.mark
 
 
@@ -292,7 +294,7 @@ def test_a_box_may_be_larger_than_the_default_of_a_size_that_is_known_at_launch(
     assert tile["box"] == [64, 32]
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "turn"),
     [([1223, 1437, 38], "store"), ([128, 40, 1437], "load"), ([128, 64, 64], "load"), ([128, 41, 1437], "load")],
@@ -355,13 +357,12 @@ def test_boxes_that_cannot_be_launched_are_left_out_while_there_are_others():
      ("", [65536, 65536], "4294967296 CTAs")],
 )  # fmt: skip
 def test_too_many_ctas_are_told_so(params, shape, ctas):
-    with pytest.raises(SpecError) as caught:
-        load(text("uint8", shape, [1, 0], ", box: [1, 1]", params))
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, load, text("uint8", shape, [1, 0], ", box: [1, 1]", params)).diagnostics
     assert found.code == "TG302" and found.hint == "take a larger box"
     assert found.message == f"boxes of [1, 1] take {ctas}; 2147483647 can be launched"
 
 
+@pytest.mark.slow
 def test_sizes_that_only_a_launch_can_refuse_are_refused_there():
     built = tilegen.build(text("uint8", ["M", "N"], [1, 0], params="params: {M: {default: 9}, N: {default: 9}}\n"))
     checks = render_launcher(built.plan).split("{", 1)[1].split(";\n")
@@ -369,7 +370,7 @@ def test_sizes_that_only_a_launch_can_refuse_are_refused_there():
 
 
 # ---------------------------------------------------------------- the meaning
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(permutes())
 def test_the_reference_is_numpys_transpose(case):
     shape, axes = case
@@ -388,17 +389,15 @@ def test_tiles_that_carry_out_another_permute_are_found():
     fields = spec.whole.fields.model_copy(update={"axes": [0, 1]})
     other = replace(spec, whole=replace(spec.whole, fields=fields))
     check_meaning(spec, plan_spec(spec), [(0, 0, 0)], {})
-    with pytest.raises(ProofError) as caught:
-        check_meaning(other, plan_spec(other), [(1, 0, 0)], {})
-    assert caught.value.diagnostics[0].code == "TG420"
+    caught = refusal_of(ProofError, check_meaning, other, plan_spec(other), [(1, 0, 0)], {})
+    assert caught.diagnostics[0].code == "TG420"
 
 
 def test_elements_that_no_tile_writes_are_an_error():
     spec = load(text("float32", [96, 64], [1, 0], ", box: [32, 32]"))
     x, y, z = spec.grid
-    with pytest.raises(ProofError) as caught:
-        tilegen.build(replace(spec, grid=(x - 1, y, z)))
-    assert "no owner" in caught.value.diagnostics[0].message
+    caught = refusal_of(ProofError, tilegen.build, replace(spec, grid=(x - 1, y, z)))
+    assert "no owner" in caught.diagnostics[0].message
 
 
 def test_merged_arrays_of_a_call():
@@ -408,7 +407,7 @@ def test_merged_arrays_of_a_call():
 
 
 # ---------------------------------------------------------------- proofs that take more than ranges
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "shape", "axes", "most", "pins"),
     [
@@ -432,7 +431,7 @@ def test_every_address_is_proved(dtype, shape, axes, most, pins):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(
     st.lists(st.tuples(st.sampled_from([1, 3, 8, 31, 48, 64, 65]), st.booleans()), min_size=2, max_size=4),
     st.randoms(use_true_random=False),
@@ -502,7 +501,7 @@ SHORT_RUNS = {
 }
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SHORT_RUNS)
 def test_what_travels_in_short_runs_goes_in_whole_vectors(what: str) -> None:
     """16 bytes a lane, no sector twice and no bank either: as many instructions as a copy by way of a tile."""
@@ -545,6 +544,7 @@ def test_what_the_model_of_time_counts_is_not_named_like_what_is_counted() -> No
     assert any(line.strip().startswith("~ estimated by the model of time") for line in lines[at:])
 
 
+@pytest.mark.slow
 def test_costs_are_those_of_a_whole_tile_where_one_axis_numbers_several_dimensions() -> None:
     """The middle CTA of 2850 has seven of the 64 rows of a tile."""
     spec = tilegen.build(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from specs.kernels import draft
 
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import SpecError
 from tilegen.ops import OPS
 from tilegen.pipeline import build
@@ -126,6 +127,7 @@ def test_the_page_has_every_pin_with_an_example_that_plans() -> None:
         assert f"{pin}: {spell(dict(operation.pins)[pin])}" in example
 
 
+@pytest.mark.sweep(12)
 @every_pin
 def test_a_pin_is_what_is_built_and_what_is_resolved(case: Pinned) -> None:
     made = draft(case.write(case.good))
@@ -139,12 +141,11 @@ def test_a_pin_is_what_is_built_and_what_is_resolved(case: Pinned) -> None:
     assert replace(again.plan.operations[0], line=operation.line) == operation
 
 
+@pytest.mark.sweep(12)
 @every_pin
 def test_a_pin_that_cannot_be_had_is_refused_with_the_nearest_that_can(case: Pinned) -> None:
     text = case.write(case.bad)
-    with pytest.raises(SpecError) as caught:
-        draft(text)
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, draft, text).diagnostics
     line = text.splitlines()[found.mark.line - 1]
     assert found.code == "TG302" and line[found.mark.column - 1 :].startswith(spell(case.bad))
     assert found.hint == f"the nearest that can be is '{case.pin}: {spell(case.nearest)}'"
@@ -183,9 +184,7 @@ def test_a_pin_that_costs_more_is_proved_and_said() -> None:
 )  # fmt: skip
 def test_a_pin_of_what_is_not_there_is_to_be_left_out(op: str, at: str, reasons: str) -> None:
     text = SPEC.replace("OP", op)
-    with pytest.raises(SpecError) as caught:
-        draft(text)
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, draft, text).diagnostics
     pin = reasons[1 : reasons.index(":")]
     assert found.message == f"no variant can carry out this {op.split(':')[0]} with {reasons}"
     assert found.mark is not None and found.hint == f"leave '{pin}' out"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.faults.verdicts import refusal_of
 from tilegen import load
 from tilegen.arithmetic.modular import Modular
 from tilegen.interpret import FaultFound, corners, interpret
@@ -73,7 +74,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     yield depths
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["sgemm_step1", "hgemm_step4", "mma_tile", "PERSISTENT"])
 def test_products_that_are_made_late(name: str, monkeypatch: pytest.MonkeyPatch, counted: list[int]) -> None:
     spec = load(PERSISTENT if name == "PERSISTENT" else str(SPECS / f"{name}.yaml"))
@@ -87,7 +88,7 @@ def test_products_that_are_made_late(name: str, monkeypatch: pytest.MonkeyPatch,
     assert few < len(counted) or name == "mma_tile"
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemm_mma", "hgemm_step4", "PERSISTENT"])
 def test_fragments_that_are_summed_late(name: str, monkeypatch: pytest.MonkeyPatch, counted: list[int]) -> None:
     spec = load(PERSISTENT if name == "PERSISTENT" else str(SPECS / f"{name}.yaml"))
@@ -107,9 +108,8 @@ def test_an_accumulator_that_nothing_wrote() -> None:
     spec = load(text)
     plan = plan_spec(spec)
     (inputs,) = proving_inputs(spec, plan, {})
-    with pytest.raises(FaultFound) as found:
-        interpret(plan, [(0, 0, 0)], inputs, domain=proving_domain(spec))
-    assert found.value.fault.code == UNWRITTEN
+    found = refusal_of(FaultFound, interpret, plan, [(0, 0, 0)], inputs, domain=proving_domain(spec))
+    assert found.fault.code == UNWRITTEN
 
 
 def test_what_is_owed_counts_where_it_is_begun_anew(counted: list[int]) -> None:

@@ -146,7 +146,7 @@ def test_a_proof_says_the_same_from_other_processes(monkeypatch: pytest.MonkeyPa
     assert prove(spec, plan, processes) == prove(spec, plan)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gemm_mma", "gemm", "epilogue_panels", "transpose_auto"])
 def test_a_build_is_the_same_in_several_processes(name: str) -> None:
     """Layouts that are looked for side by side, the text beside the proof."""

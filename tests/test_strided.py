@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen.layouts.notation import parse
 from tilegen.ops.strided import find_coordinates, find_offsets
 from tilegen.spec.data import Buffer
@@ -13,7 +14,7 @@ from tilegen.spec.data import Buffer
 DIMS = st.lists(st.tuples(st.integers(1, 7), st.integers(1, 60)), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=400, derandomize=True)
+@settings(deadline=None, max_examples=examples(400), derandomize=True)
 @given(DIMS)
 def test_a_place_is_of_the_element_that_lies_there(dims: list[tuple[int, int]]) -> None:
     shape = tuple(n for n, _ in dims)

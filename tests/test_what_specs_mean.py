@@ -43,7 +43,7 @@ def test_a_kernel_computes_what_it_is_for(name: str, sizes: Mapping[str, int]) -
     assert not any(f.unclaimed for f in found), found
 
 
-@pytest.mark.sweep(5)
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", MEANINGS)
 def test_infinity_and_the_largest_number_are_what_they_mean(name: str) -> None:
     compare(name, MEANINGS[name].sizes[-1], MEANINGS[name], corner=True)
@@ -89,7 +89,7 @@ def draw_inputs(spec: Spec, names: list[str], meaning: Meaning, corner: bool) ->
     return inputs
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("name", MEANINGS)
 def test_another_meaning_is_found(name: str) -> None:
     """A fifth more than the function says: more than any type's rounding."""

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilegen
-from tilegen.arithmetic.constants import reject_value
-from tilegen.arithmetic.formats import FLOAT_FORMATS, largest
+from tests.session import examples
+from tilegen.arithmetic.formats import FLOAT_FORMATS, largest, reject_value
 from tilegen.arithmetic.values import Values, count_integers, draw_values, list_floats
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.plan import arrays
@@ -21,7 +21,7 @@ INTEGERS = [name for name, d in DTYPES.items() if d.kind in ("int", "uint")]
 INDEX = np.arange(4000)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(INTEGERS), st.data())
 def test_drawn_integers_lie_in_their_range_and_reach_its_ends(dtype: str, data: st.DataObject) -> None:
     info = np.iinfo(numpy_dtype(dtype))
@@ -33,7 +33,7 @@ def test_drawn_integers_lie_in_their_range_and_reach_its_ends(dtype: str, data: 
     assert min(drawn) == low and max(drawn) == low + (count_integers(values) - 1) * values.step
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(sorted(FLOAT_FORMATS)), st.floats(-1, 1), st.floats(-1, 1), st.integers(0, 30))
 def test_drawn_floats_lie_in_their_range(dtype: str, a: float, b: float, digits: int) -> None:
     """Small and large ranges: where the type has a value in it, one is drawn; where it has none, none is."""

@@ -10,6 +10,7 @@ import pytest
 from specs.kernels import ROOT, build_spec
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.oracles.layout_regret import every_form_layout
 from tilegen import spec as spec_room
 from tilegen.auto_layout import choose_layouts, compare_pinned
@@ -146,6 +147,7 @@ ops:
     assert tilegen.build(spec).proof.steps > 0
 
 
+@pytest.mark.slow
 def test_slices_of_a_chosen_layout_are_those_of_warps() -> None:
     """A swizzle XORs warpid into an address: no base is common to a lane's elements, and the kernel is right."""
     text = """kernel: k
@@ -183,14 +185,11 @@ def test_a_spec_without_auto_is_the_same_object() -> None:
 def test_an_op_that_nothing_carries_out_is_reported_as_ever() -> None:
     text = HEAD + '  r: {scope: register, dtype: int32, shape: [8, 8], layout: "S[(8,8):(1@laneid,1)]"}\n'
     text += "ops:\n  - copy: {scope: warp, src: r, dst: tile}\n"
-    with pytest.raises(SpecError) as auto:
-        tilegen.build(text)
-    with pytest.raises(SpecError) as row:
-        tilegen.build(text.replace("auto", "row"))
-    assert [d.message for d in auto.value.diagnostics] == [d.message for d in row.value.diagnostics]
+    auto, row = (refusal_of(SpecError, tilegen.build, t) for t in (text, text.replace("auto", "row")))
+    assert [d.message for d in auto.diagnostics] == [d.message for d in row.diagnostics]
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, buffer", [("mma_fragments_u8", "sb"), ("permute_sf_halves", "B"), ("copy_tile", "tile")]
 )
@@ -310,6 +309,7 @@ def test_views_of_bytes_keep_a_layout_from_being_compared() -> None:
     assert compare_pinned(load_plain(text)) == ()
 
 
+@pytest.mark.slow
 def test_wavefronts_that_no_access_of_a_buffer_takes_are_said() -> None:
     arrays = {name: {"scope": "global", "dtype": "bfloat16", "shape": [512, 512]} for name in "ABD"}
     spec = {"kernel": "g", "buffers": arrays, "ops": [{"gemm": {"a": "A", "b": "B", "d": "D", "variant": "mma_sync"}}]}

@@ -23,7 +23,7 @@ from tilegen.auto_layout.tile_access import (
     keep_vectors,
     tile_access,
 )
-from tilegen.cost.cp_async import CP_ASYNC
+from tilegen.cost.asynchronous import CP_ASYNC
 
 SHAPES = st.sampled_from([(8, 16), (16, 32), (3, 64), (2, 8, 32)])
 

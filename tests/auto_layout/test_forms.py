@@ -169,7 +169,7 @@ def shared_accesses(built: Built) -> list[dict[str, int | str]]:
     return [a for op in built.manifest["ops"] for a in op["accesses"] if a["space"] == "shared"]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("operand", "fill"), [*product(OPERANDS, FILLS)])
 def test_operands_are_filled_and_loaded_without_a_conflict(operand: str, fill: str) -> None:
     text = HEAD.format(fill=FILLS[fill], **OPERANDS[operand])

@@ -24,7 +24,7 @@ LISTED = [
 ]
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("loop", "arch"), LISTED)
 def test_a_loop_compiles_and_loses_nothing(
     loop: CeilingLoop, arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

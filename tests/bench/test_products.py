@@ -76,6 +76,7 @@ def test_a_batch_with_one_factor_for_all() -> None:
     )
 
 
+@pytest.mark.slow
 def test_sizes_at_the_launch() -> None:
     assert product_of(SPECS / "gemm_f32.yaml").sizes == (200, 130, 70)
     found = product_of(SPECS / "gemm_f32.yaml", M=1000)
@@ -104,6 +105,7 @@ def test_epilogues() -> None:
     assert product_of(text_of("epilogue: acc")).tree is None
 
 
+@pytest.mark.slow
 def test_what_is_no_product() -> None:
     assert "and no gemm" in str(derive_meaning(tilegen.load(SPECS / "hgemm_ring.yaml"), {}))
     assert isinstance(derive_meaning(tilegen.load(text_of()), {}), Product)
@@ -130,6 +132,7 @@ def test_peers_of_something_else_say_so() -> None:
         prepare_peer(peers["cublas"], replace(copy, meaning="no meaning"))
 
 
+@pytest.mark.slow
 def test_tiles_that_fit() -> None:
     """None is twice as long as what it covers, but for the least that there is; 8 bits have k-tiles of 32 at least."""
     square, row = product_of(SPECS / "gemm.yaml"), product_of(text_of(params="{M: 1, N: 4096, K: 64}"))
@@ -146,6 +149,7 @@ def test_strides_for_triton() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_tma_brings() -> None:
     assert why_no_boxes(product_of(SPECS / "gemm.yaml")) == ""
     assert why_no_boxes(product_of(SPECS / "gemm_batched.yaml")) == "a batch"
@@ -171,7 +175,7 @@ GELU = "epilogue: 0.5 * acc * (1.0 + erf(acc * 0.7071067811865476))"
 EXPRESSIONS = ["", GELU, "bias: z, epilogue: 'max(acc + bias, 0.0)'", "c: C, beta: 0.5, alpha: 2"]
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("rest", EXPRESSIONS)
 @pytest.mark.parametrize(("a", "d"), [("bfloat16", "bfloat16"), ("float16", "float32"), ("float32", "float32")])
 def test_what_is_right_is_near_and_what_is_wrong_is_not(rest: str, a: str, d: str) -> None:
@@ -229,6 +233,7 @@ def test_rows_are_spread_over_all() -> None:
     assert str(Exact(large, rows, *[np.zeros(1)] * 2, {})) == "256 rows of 8192, evenly spread"
 
 
+@pytest.mark.slow
 def test_rows_of_an_image() -> None:
     found = product_of(SPECS / "gemm_residual.yaml")
     image = np.arange(320 * 256, dtype=np.float32).astype(numpy_dtype("bfloat16"))
@@ -344,6 +349,7 @@ def test_json_of_a_product(spec: Path, monkeypatch: pytest.MonkeyPatch, peers: C
     )
 
 
+@pytest.mark.slow
 def test_text_and_picture_of_a_product(spec: Path, monkeypatch: pytest.MonkeyPatch, peers: Callable[..., None]) -> None:
     start(monkeypatch, spec, M=96)
     peers(("cublas", rival(200.0, is_whole=False)))
@@ -376,6 +382,7 @@ def test_a_wrong_kernel_is_not_timed(
     assert error["code"] == "TG421" and said in error["message"]
 
 
+@pytest.mark.slow
 def test_loops_and_peers_that_fail_are_absent(
     spec: Path, monkeypatch: pytest.MonkeyPatch, peers: Callable[..., None]
 ) -> None:
@@ -398,6 +405,7 @@ def test_loops_and_peers_that_fail_are_absent(
     assert "no loop of products could be measured" in bench(spec, "--rounds", "1").stdout
 
 
+@pytest.mark.slow
 def test_an_array_in_place_starts_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peers: Callable[..., None]
 ) -> None:

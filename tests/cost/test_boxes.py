@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilegen.access import SECTOR_BYTES
-from tilegen.cost.boxes import sectors_of_boxes
+from tilegen.cost.asynchronous import sectors_of_boxes
 
 
 @pytest.mark.parametrize("seed", range(40))

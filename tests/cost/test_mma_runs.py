@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen.cost.mma_runs import price_runs
 from tilegen.layouts import MmaTiling, derive_mma, list_owned, list_runs, tile_mma, with_run
 from tilegen.report.mma_chain import describe_mma, mma_data
@@ -88,7 +89,7 @@ def offsets_by_hand(tiling: MmaTiling, width: int) -> list[list[int]]:
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.data())
 def test_sectors_are_those_that_the_stores_touch(data: Any) -> None:
     name = data.draw(st.sampled_from(["fma.f32", "fma.f64", "mma.m16n8k16", "mma.m16n8k16.f16", "mma.m8n8k4"]))

@@ -354,8 +354,7 @@ attention_hopper(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict_
             load_V_sv(tx, by, j, fv, V_map_1x128x64_128B, &sv[j * 8192]);  // copy V[by, j*128 : +128] -> sv[j % 2]
         }
         #pragma unroll 1
-        for (int j_trip = 0; j_trip < blocks - 1; ++j_trip) {
-            const int j = j_trip + 1;
+        for (int j = 1; j < blocks; ++j) {
             mbarrier_wait(&ek[j & 1], ((j >> 1) + 1) & 1);
             // copy K[by, j*128 : +128] -> sk[j % 2]
             load_K_sk_2(tx, by, j, fk, K_map_1x128x64_128B, &sk[(j & 1) * 8192]);
@@ -410,8 +409,7 @@ attention_hopper(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict_
             copy_top_m(m, top);  // copy top -> m
         }
         #pragma unroll 1
-        for (int j_trip = 0; j_trip < blocks - 1; ++j_trip) {
-            const int j = j_trip + 1;
+        for (int j = 1; j < blocks; ++j) {
             mbarrier_wait(&fk[j & 1], (j >> 1) & 1);
             wgmma_sq_skT_s(s, &sq[wgid * 4096], &sk[(j & 1) * 8192]);  // mma sq[wgid*64 : +64] skT[j % 2] s -> s
             wgmma_commit();

@@ -43,8 +43,7 @@ batched_slices(const float *__restrict__ In, float *__restrict__ Out)
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
 
-    for (int c_trip = 0; c_trip < 3; ++c_trip) {
-        const int c = c_trip * 2;
+    for (int c = 0; c < 6; c += 2) {
         for (int h = 0; h < 2; ++h) {
             // copy In[bx, c + h, warpid] -> A[warpid]
             copy_In_A(laneid, &In[bx * 3072 + (c + h) * 512 + warpid * 128], &A[warpid * 128]);

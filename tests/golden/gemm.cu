@@ -126,8 +126,7 @@ gemm(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfloat1
         const int tx = threadIdx.x;
         registers_down<24>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (128 - bx + 127) >> 7; ++t_trip) {
-            const int t = t_trip * 128 + bx;
+        for (int t = bx; t < 128; t += 128) {
             const int i = t;
             const int m = i & 15;
             const int n = i >> 4;
@@ -151,8 +150,7 @@ gemm(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfloat1
         __align__(16) bfloat16_t h[64];  // S[(4, 2, 8, 16, 4, 2):(1@wid_in_wg, 2, 4@laneid, 4, 1@laneid, 1)] [64, 128]
         registers_down<240>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (128 - bx + 127) >> 7; ++t_trip) {
-            const int t = t_trip * 128 + bx;
+        for (int t = bx; t < 128; t += 128) {
             const int i = t;
             const int m = i & 15;
             const int n = i >> 4;

@@ -107,8 +107,7 @@ gemm_batched(const half_t *__restrict__ A, const half_t *__restrict__ B, half_t 
         const int tx = threadIdx.x;
         registers_down<24>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (96 - bx + 95) / 96; ++t_trip) {
-            const int t = t_trip * 96 + bx;
+        for (int t = bx; t < 96; t += 96) {
             const int l = t >> 5;
             const int u = t & 31;
             const int i = u;
@@ -134,8 +133,7 @@ gemm_batched(const half_t *__restrict__ A, const half_t *__restrict__ B, half_t 
         __align__(16) half_t h[16];  // S[(4, 2, 8, 4, 4, 2):(1@wid_in_wg, 2, 4@laneid, 4, 1@laneid, 1)] [64, 32]
         registers_down<240>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (96 - bx + 95) / 96; ++t_trip) {
-            const int t = t_trip * 96 + bx;
+        for (int t = bx; t < 96; t += 96) {
             const int l = t >> 5;
             const int u = t & 31;
             const int i = u;

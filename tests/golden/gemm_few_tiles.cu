@@ -225,8 +225,7 @@ gemm_few_tiles(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
     __syncthreads();
     copy_joined_total(tx, total, joined);  // copy joined[0] -> total
     #pragma unroll
-    for (int q_trip = 0; q_trip < 7; ++q_trip) {
-        const int q = q_trip + 1;
+    for (int q = 1; q < 8; ++q) {
         elementwise_joined_total(tx, total, &joined[q * 128]);  // elementwise total joined[q] -> total
     }
     elementwise_total_bias_h(tx, n, h, total, &bias[n * 8]);  // elementwise total bias[n*8 : +8] -> h

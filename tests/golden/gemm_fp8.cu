@@ -136,8 +136,7 @@ gemm_fp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict__ 
         const int tx = threadIdx.x;
         registers_down<40>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (4 - bx + 2) / 3; ++t_trip) {
-            const int t = t_trip * 3 + bx;
+        for (int t = bx; t < 4; t += 3) {
             const int first = t / 3 * 3;
             const int i = t;
             const int m = i & 1;
@@ -165,8 +164,7 @@ gemm_fp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict__ 
         registers_up<232>();
         elementwise_a_scale_b_scale_scale(scale, a_scale, b_scale);  // elementwise a_scale b_scale -> scale
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (4 - bx + 2) / 3; ++t_trip) {
-            const int t = t_trip * 3 + bx;
+        for (int t = bx; t < 4; t += 3) {
             const int first = t / 3 * 3;
             const int i = t;
             const int m = i & 1;

@@ -198,8 +198,7 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
     if (threadIdx.x < 32) {  // load: 32 threads
         const int tx = threadIdx.x;
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (6 - bx + 5) / 6; ++t_trip) {
-            const int t = t_trip * 6 + bx;
+        for (int t = bx; t < 6; t += 6) {
             const int i = t;
             const int m = i % 3;
             const int n = i / 3;
@@ -212,8 +211,7 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
                 load_B_sb(tx, n, k, full, B_map_128x64_128B, &sb[k * 8192]);
             }
             #pragma unroll 1
-            for (int k_trip = 0; k_trip < 5; ++k_trip) {
-                const int k = k_trip + 1;
+            for (int k = 1; k < 6; ++k) {
                 mbarrier_wait(&free[k & 3], ((k >> 2) + 1) & 1);
                 // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
                 load_A_sa_2(tx, k, m, full, A_map_128x64_128B, &sa[(k & 3) * 8192]);
@@ -233,8 +231,7 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
         const int wm = (warpid & 1) * 64;
         const int wn = (warpid >> 1) * 64;
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (6 - bx + 5) / 6; ++t_trip) {
-            const int t = t_trip * 6 + bx;
+        for (int t = bx; t < 6; t += 6) {
             const int i = t;
             const int m = i % 3;
             const int n = i / 3;
@@ -246,8 +243,7 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
                 copy_sb_b(laneid, b, &sb[k * 8192 + wn * 64]);  // copy sb[(first + k) % 4, 0 : +16, wn : +64] -> b[0]
             }
             #pragma unroll 1
-            for (int k_trip = 0; k_trip < 5; ++k_trip) {
-                const int k = k_trip + 1;
+            for (int k = 1; k < 6; ++k) {
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
                     // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
@@ -267,8 +263,7 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
                 copy_sb_b(laneid, b, &sb[(k & 3) * 8192 + wn * 64]);
                 mma_a_b_sums_2(sums, a, b);  // mma a[1] b[1] sums -> sums
             }
-            for (int k_trip = 0; k_trip < 1; ++k_trip) {
-                const int k = k_trip + 6;
+            for (int k = 6; k < 7; ++k) {
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
                     // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]

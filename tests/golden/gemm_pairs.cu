@@ -118,8 +118,7 @@ gemm_pairs(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__
         const int tx = threadIdx.x;
         registers_down<40>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (8 - (bx >> 1) + 1) >> 1; ++t_trip) {
-            const int t = t_trip * 2 + (bx >> 1);
+        for (int t = bx >> 1; t < 8; t += 2) {
             const int first = (t >> 1) * 5;
             const int i = t;
             const int m = (i & 1) * 2 + cbx;
@@ -147,8 +146,7 @@ gemm_pairs(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__
         __align__(16) float h[64];  // S[(4, 2, 8, 16, 4, 2):(1@wid_in_wg, 2, 4@laneid, 4, 1@laneid, 1)] [64, 128]
         registers_up<232>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (8 - (bx >> 1) + 1) >> 1; ++t_trip) {
-            const int t = t_trip * 2 + (bx >> 1);
+        for (int t = bx >> 1; t < 8; t += 2) {
             const int first = (t >> 1) * 5;
             const int i = t;
             const int m = (i & 1) * 2 + cbx;

@@ -124,8 +124,7 @@ gemm_quantized(const signed char *__restrict__ A, const signed char *__restrict_
         const int tx = threadIdx.x;
         registers_down<24>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (96 - bx + 95) / 96; ++t_trip) {
-            const int t = t_trip * 96 + bx;
+        for (int t = bx; t < 96; t += 96) {
             const int i = t;
             const int m = i & 3;
             const int n = i >> 2;
@@ -149,8 +148,7 @@ gemm_quantized(const signed char *__restrict__ A, const signed char *__restrict_
         __align__(16) bfloat16_t h[8];  // S[(4, 2, 8, 2, 4, 2):(1@wid_in_wg, 2, 4@laneid, 4, 1@laneid, 1)] [64, 16]
         registers_down<240>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (96 - bx + 95) / 96; ++t_trip) {
-            const int t = t_trip * 96 + bx;
+        for (int t = bx; t < 96; t += 96) {
             const int i = t;
             const int m = i & 3;
             const int n = i >> 2;

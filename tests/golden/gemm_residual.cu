@@ -111,8 +111,7 @@ gemm_residual(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B
         const int tx = threadIdx.x;
         registers_down<24>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (80 - bx + 79) / 80; ++t_trip) {
-            const int t = t_trip * 80 + bx;
+        for (int t = bx; t < 80; t += 80) {
             const int i = t;
             const int m = i & 3;
             const int n = i >> 2;
@@ -136,8 +135,7 @@ gemm_residual(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B
         __align__(16) bfloat16_t h[8];  // S[(4, 2, 8, 2, 4, 2):(1@wid_in_wg, 2, 4@laneid, 4, 1@laneid, 1)] [64, 16]
         registers_down<240>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (80 - bx + 79) / 80; ++t_trip) {
-            const int t = t_trip * 80 + bx;
+        for (int t = bx; t < 80; t += 80) {
             const int i = t;
             const int m = i & 3;
             const int n = i >> 2;

@@ -117,8 +117,7 @@ gemm_silu(const float8_e4m3_t *A, const float8_e4m3_t *B, const bfloat16_t *bias
         registers_down<24>();
         wait_previous();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (128 - bx + 127) >> 7; ++t_trip) {
-            const int t = t_trip * 128 + bx;
+        for (int t = bx; t < 128; t += 128) {
             const int i = t;
             const int m = i & 3;
             const int n = i >> 2;
@@ -143,8 +142,7 @@ gemm_silu(const float8_e4m3_t *A, const float8_e4m3_t *B, const bfloat16_t *bias
         registers_down<240>();
         wait_previous();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (128 - bx + 127) >> 7; ++t_trip) {
-            const int t = t_trip * 128 + bx;
+        for (int t = bx; t < 128; t += 128) {
             const int i = t;
             const int m = i & 3;
             const int n = i >> 2;

@@ -110,8 +110,7 @@ gemm_split_k_parts(const bfloat16_t *A, const bfloat16_t *B, float *sums,
         const int k1 = bz * 16 + 16;
         wait_previous();
         #pragma unroll 1
-        for (int k_trip = 0; k_trip < max(k1 - k0, 0); ++k_trip) {
-            const int k = k0 + k_trip;
+        for (int k = k0; k < k0 + max(k1 - k0, 0); ++k) {
             mbarrier_wait(&free[(k - k0) % 6], ((k - k0) / 6 + 1) & 1);
             // copy A[by*128 : +128, k*64 : +64] -> sa[(k - k0) % 6]
             load_A_sa(tx, by, k, k0, full, A_map_128x8, &sa[(k - k0) % 6 * 8192]);
@@ -132,8 +131,7 @@ gemm_split_k_parts(const bfloat16_t *A, const bfloat16_t *B, float *sums,
         const int k1 = bz * 16 + 16;
         wait_previous();
         #pragma unroll 1
-        for (int k_trip = 0; k_trip < max(k1 - k0, 0); ++k_trip) {
-            const int k = k0 + k_trip;
+        for (int k = k0; k < k0 + max(k1 - k0, 0); ++k) {
             mbarrier_wait(&full[(k - k0) % 6], ((k - k0) / 6) & 1);
             // mma sa[(k - k0) % 6, wgid*64 : +64] sb[(k - k0) % 6] acc -> acc
             wgmma_sa_sb_acc(k, k0, acc, &sa[(k - k0) % 6 * 8192 + wgid * 512], &sb[(k - k0) % 6 * 8192]);
@@ -215,8 +213,7 @@ gemm_split_k_sum(const float *bias, bfloat16_t *D, const float *sums)
     wait_previous();
     copy_sums_acc(tx, acc, &sums[by * 1024 + bx * 512]);  // copy sums[0, by*2 : +2, bx*512 : +512] -> acc
     #pragma unroll
-    for (int p_trip = 0; p_trip < 3; ++p_trip) {
-        const int p = p_trip + 1;
+    for (int p = 1; p < 4; ++p) {
         // elementwise acc sums[p, by*2 : +2, bx*512 : +512] -> acc
         elementwise_sums_acc(tx, acc, &sums[p * 65536 + by * 1024 + bx * 512]);
     }

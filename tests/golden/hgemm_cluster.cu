@@ -126,8 +126,7 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
         const int pairs = bx_count >> 1;
         wait_previous();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (max(4 - pair, 0) + (pairs - 1)) / pairs; ++t_trip) {
-            const int t = t_trip * pairs + pair;
+        for (int t = pair; t < 4; t += pairs) {
             const int first = t / pairs * 3;
             const int i = t;
             const int m = (i & 1) * 2 + cbx;
@@ -158,8 +157,7 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
         const int pair = bx >> 1;
         const int pairs = bx_count >> 1;
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (max(4 - pair, 0) + (pairs - 1)) / pairs; ++t_trip) {
-            const int t = t_trip * pairs + pair;
+        for (int t = pair; t < 4; t += pairs) {
             const int first = t / pairs * 3;
             const int i = t;
             const int m = (i & 1) * 2 + cbx;

@@ -119,8 +119,7 @@ hgemm_persistent(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict_
         const int tx = threadIdx.x;
         registers_down<40>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (32 - bx + 5) / 6; ++t_trip) {
-            const int t = t_trip * 6 + bx;
+        for (int t = bx; t < 32; t += 6) {
             const int first = t / 6 * 8;
             const int i = t;
             const int m = i & 7;
@@ -146,8 +145,7 @@ hgemm_persistent(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict_
         __align__(16) bfloat16_t h[64];  // S[(4, 2, 8, 16, 4, 2):(1@wid_in_wg, 2, 4@laneid, 4, 1@laneid, 1)] [64, 128]
         registers_up<232>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (32 - bx + 5) / 6; ++t_trip) {
-            const int t = t_trip * 6 + bx;
+        for (int t = bx; t < 32; t += 6) {
             const int first = t / 6 * 8;
             const int i = t;
             const int m = i & 7;

@@ -196,8 +196,7 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
         const int tx = threadIdx.x;
         registers_down<24>();
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (4 - bx + 2) / 3; ++t_trip) {
-            const int t = t_trip * 3 + bx;
+        for (int t = bx; t < 4; t += 3) {
             const int first = t / 3 * 3;
             const int i = t;
             const int m = i & 1;
@@ -211,8 +210,7 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
                 load_B_sb(tx, n, k, first, full, B_map_128x64_128B, &sb[first * 8192 + k * 8192]);
             }
             #pragma unroll 1
-            for (int k_trip = 0; k_trip < 2; ++k_trip) {
-                const int k = k_trip + 1;
+            for (int k = 1; k < 3; ++k) {
                 mbarrier_wait(&free[(first + k) & 3], (((first + k) >> 2) + 1) & 1);
                 // copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4]
                 load_A_sa_2(tx, first, k, m, full, A_map_256x64_128B, &sa[((first + k) & 3) * 16384]);
@@ -234,8 +232,7 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
         const int wm = (warpid & 3) * 64;
         const int wn = (warpid >> 2) * 64;
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (4 - bx + 2) / 3; ++t_trip) {
-            const int t = t_trip * 3 + bx;
+        for (int t = bx; t < 4; t += 3) {
             const int first = t / 3 * 3;
             const int i = t;
             const int m = i & 1;
@@ -250,8 +247,7 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
                 copy_sb_b(laneid, b, &sb[first * 8192 + k * 8192 + wn * 64]);
             }
             #pragma unroll 1
-            for (int k_trip = 0; k_trip < 2; ++k_trip) {
-                const int k = k_trip + 1;
+            for (int k = 1; k < 3; ++k) {
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
                     // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]
@@ -271,8 +267,7 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
                 copy_sb_b(laneid, b, &sb[((first + k) & 3) * 8192 + wn * 64]);
                 mma_a_b_acc_2(acc, a, b);  // mma a[1] b[1] acc -> acc
             }
-            for (int k_trip = 0; k_trip < 1; ++k_trip) {
-                const int k = k_trip + 3;
+            for (int k = 3; k < 4; ++k) {
                 #pragma unroll
                 for (int s = 0; s < 3; ++s) {
                     // copy sa[(first + k - 1) % 4, wm : +64, (s + 1)*16 : +16] -> a[(s + 1) % 2]

@@ -188,8 +188,7 @@ hgemm_shared_k(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
     __syncthreads();
     copy_joined_sum(tx, sum, joined);  // copy joined[0] -> sum
     #pragma unroll
-    for (int q_trip = 0; q_trip < 7; ++q_trip) {
-        const int q = q_trip + 1;
+    for (int q = 1; q < 8; ++q) {
         elementwise_joined_sum(tx, q, sum, joined);  // elementwise sum joined[q] -> sum
     }
     cast_sum_D(tx, &D[row * 48 + col], sum);  // cast sum -> D[row : +16, col : +16]

@@ -237,8 +237,7 @@ layernorm_backward_rows(const bfloat16_t *__restrict__ X, const bfloat16_t *__re
     copy_W_w(tx, w, W);  // copy W -> w[0]
     fill_dw(dw);  // fill dw
     fill_db(db);  // fill db
-    for (int m_trip = 0; m_trip < (max(M - bx, 0) + (bx_count - 1)) / bx_count; ++m_trip) {
-        const int m = (size_t)m_trip * bx_count + bx;
+    for (int m = bx; m < M; m += bx_count) {
         // elementwise X[m : +1] mean[m : +1] rstd[m : +1] -> x
         elementwise_X_mean_rstd_x(tx, M, m, x, &X[(size_t)m * 4096], &mean[m], &rstd[m]);
         cast_dY_g(tx, M, m, g, &dY[(size_t)m * 4096]);  // cast dY[m : +1] -> g

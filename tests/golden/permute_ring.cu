@@ -68,8 +68,7 @@ permute_ring(const float *__restrict__ X, float *__restrict__ Y, int B, int M,
         const int laneid = tx & 31;
         const int tm = (M + 63) >> 6;
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (max(B * tm * 3 - bx, 0) + (bx_count - 1)) / bx_count; ++t_trip) {
-            const int t = (size_t)t_trip * bx_count + bx;
+        for (int t = bx; t < B * tm * 3; t += bx_count) {
             const int k = t / bx_count;
             const int m = t % tm * 64;
             const int n = t / tm % 3 * 32;
@@ -87,8 +86,7 @@ permute_ring(const float *__restrict__ X, float *__restrict__ Y, int B, int M,
         const int tx = threadIdx.x - 128;
         const int tm = (M + 63) >> 6;
         #pragma unroll 1
-        for (int t_trip = 0; t_trip < (max(B * tm * 3 - bx, 0) + (bx_count - 1)) / bx_count; ++t_trip) {
-            const int t = (size_t)t_trip * bx_count + bx;
+        for (int t = bx; t < B * tm * 3; t += bx_count) {
             const int k = t / bx_count;
             const int m = t % tm * 64;
             const int n = t / tm % 3 * 32;

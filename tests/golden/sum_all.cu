@@ -98,8 +98,7 @@ sum_all_tiles(const float *__restrict__ X, float *__restrict__ parts, int N)
     float s[1];  // S[1:1] + R[256:1@tx] [1]
 
     fill_s(s);  // fill s
-    for (int i_trip = 0; i_trip < (max(((N + 4095) >> 12) - bx, 0) + (bx_count - 1)) / bx_count; ++i_trip) {
-        const int i = (size_t)i_trip * bx_count + bx;
+    for (int i = bx; i < (N + 4095) >> 12; i += bx_count) {
         copy_X_x(tx, N, i, x, &X[i * 4096 + tx * 4]);  // copy X[i*4096 : +4096] -> x
         sum_x_s(tx, scratch_float32_8, s, x);  // reduce x s -> s
     }

@@ -36,8 +36,7 @@ tiles_by_turns(const half_t *__restrict__ X, half_t *__restrict__ Y, int M)
     const int bx = blockIdx.x;
 
     const int rows = (M + 15) >> 4;
-    for (int t_trip = 0; t_trip < (max(rows * 4 - bx, 0) + 7) >> 3; ++t_trip) {
-        const int t = t_trip * 8 + bx;
+    for (int t = bx; t < rows * 4; t += 8) {
         const int column = t & 3;
         const int down = t >> 2;
         const int row = (column & 1) == 0 ? down : rows - 1 - down;

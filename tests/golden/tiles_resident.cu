@@ -53,8 +53,7 @@ tiles_resident(const half_t *__restrict__ X, half_t *__restrict__ Y, int M)
     }
     cp_async_commit();
     #pragma unroll 1
-    for (int t_trip = 0; t_trip < (max(tiles - bx, 0) + (bx_count - 1)) / bx_count; ++t_trip) {
-        const int t = t_trip * bx_count + bx;
+    for (int t = bx; t < tiles; t += bx_count) {
         const int k = t / bx_count;
         const int next = t + bx_count;
         if (next < tiles) {

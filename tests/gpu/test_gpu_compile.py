@@ -31,6 +31,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- real compilers
+@pytest.mark.sweep(4)
 @needs_compiler
 @pytest.mark.parametrize("arch", ARCHES)
 @pytest.mark.parametrize("compiler", HERE, ids=str)

@@ -30,6 +30,7 @@ def test_the_driver_gets_what_the_manifest_says(monkeypatch: pytest.MonkeyPatch)
     assert calls == [(1, 2, base, [320, 200], [640], [64, 64], [1, 1], 3) for base in (0x1000, 0x2000)]
 
 
+@pytest.mark.slow
 def test_runtime_sizes_are_those_of_the_launch() -> None:
     from tilegen.render import launch_info
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.interpret.edits import S, fault_of, get, kernel, put, q, tx, values, values_at
+from tests.faults.verdicts import fault_of
+from tests.interpret.kernels import S, get, kernel, put, q, tx, values, values_at
 from tilegen.index import Index, Var, equal, less
 from tilegen.interpret import interpret
 from tilegen.plan import CP_ASYNC, FILL, Commit, Map, Memory, Move, Plan, Repeat, Step, Sync, Wait, When

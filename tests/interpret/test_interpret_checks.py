@@ -9,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from tests.interpret.edits import ONE_CTA, S, fault_of, get, kernel, put, q, r, values, values_at
+from tests.faults.verdicts import ONE_CTA, fault_of
+from tests.interpret.kernels import S, get, kernel, put, q, r, values, values_at
 from tilegen.index import Formula, Var, add, equal, less, sub
 from tilegen.interpret import corners, interpret
 from tilegen.plan import (

@@ -7,9 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from tests.interpret.edits import S, fault_of, is_sync, kernel, mutate, put, q, r, tx, values
+from tests.faults.steps import is_sync, mutate
+from tests.faults.verdicts import fault_of, proof_code
+from tests.interpret.kernels import S, kernel, put, q, r, tx, values
 from tilegen.index import Index, Var, equal, every, less
-from tilegen.interpret import FaultFound, interpret
+from tilegen.interpret import interpret
 from tilegen.pipeline import load as load_spec
 from tilegen.plan import (
     Arrive,
@@ -143,11 +145,7 @@ def test_fences_of_roles(wrote: tuple[Step, ...], sent: tuple[Step, ...], code: 
 
 # ---------------------------------------------------------------- a spec
 def code_of(plan: Plan, inputs: dict) -> str:
-    try:
-        interpret(plan, [(0, 0, 0)], inputs)
-    except FaultFound as found:
-        return found.fault.code
-    return ""
+    return proof_code(lambda: interpret(plan, [(0, 0, 0)], inputs))
 
 
 def test_a_fence_of_three_warps_after_the_sync() -> None:

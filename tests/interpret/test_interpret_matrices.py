@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.interpret.edits import ONE_CTA, fault_of, values_at
+from tests.faults.verdicts import ONE_CTA, fault_of
+from tests.interpret.kernels import values_at
 from tilegen.cost.accesses import find_accesses
 from tilegen.cost.count import count_steps
 from tilegen.index import Index, Var, less

@@ -6,7 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.interpret.edits import S, fault_of, kernel, put, q, r
+from tests.faults.verdicts import fault_of
+from tests.interpret.kernels import S, kernel, put, q, r
+from tests.session import examples
 from tilegen.index import Var
 from tilegen.plan import FILL, Map, Move, Step, Sync
 
@@ -48,7 +50,7 @@ def races(program: list[tuple[str, str]]) -> bool:
     return False
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(programs)
 def test_the_verdict_is_that_of_happens_before(program):
     steps: list[Step] = [*put(t), Sync("cta"), Map(FILL, r[0], value=1.0)]
@@ -62,7 +64,7 @@ def test_the_verdict_is_that_of_happens_before(program):
     assert (fault is not None) == races([("write", "t"), ("sync", "cta"), *program]), fault
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(programs)
 def test_the_sync_that_is_named_orders_the_two(program):
     """Inserting what each message asks for, before the access that it stops at, leads to a program that is accepted."""

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from tests.interpret.edits import S, fault_of, get, kernel, put, q, tx, values
+from tests.faults.verdicts import fault_of
+from tests.interpret.kernels import S, get, kernel, put, q, tx, values
 from tilegen.index import Var, equal, less
 from tilegen.interpret import interpret
 from tilegen.plan import FILL, Block, Map, Memory, Move, Plan, Repeat, Role, Sync, When, flat_memory

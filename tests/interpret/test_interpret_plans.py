@@ -7,7 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from tests.interpret.edits import ONE_CTA, aim, drop, fault_of, is_sync, moves, mutate, values
+from tests.faults.steps import aim, drop, is_sync, moves, mutate
+from tests.faults.verdicts import ONE_CTA, fault_of
+from tests.interpret.kernels import values
 from tests.plans import permute_sf, transpose
 from tilegen.index import Var, ceil_div
 from tilegen.interpret import corners, interpret

@@ -8,7 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.interpret.edits import S, fault_of, get, kernel, put, q, tx, values, values_at
+from tests.faults.verdicts import fault_of
+from tests.interpret.kernels import S, get, kernel, put, q, tx, values, values_at
 from tilegen.index import Index, Var, equal, evaluate, less, select, sub
 from tilegen.interpret import interpret
 from tilegen.plan import (

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from specs.kernels import SPECS, small_spec
 
-from tests.interpret.edits import ONE_CTA, kernel
+from tests.faults.verdicts import ONE_CTA
+from tests.interpret.kernels import kernel
 from tilegen.arithmetic import TYPED, Apply, Element, Whole
 from tilegen.arithmetic.modular import make_modular
 from tilegen.index import Index, Var, add, less, mod, mul
@@ -53,7 +54,7 @@ def outcomes(monkeypatch: pytest.MonkeyPatch, plan: Plan, *args: Any) -> tuple[o
         return one, outcome(plan, *args), wide
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_every_spec_runs_alike(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, plan = small_spec(path).spec, small_spec(path).plan
@@ -117,7 +118,7 @@ def random_plan(seed: int) -> Plan:
     return kernel(*body, memories=(X, G, a, b, h))
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOMAINS)
 def test_random_loops_run_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     domain, wide, faults = DOMAINS[name], 0, 0

@@ -7,9 +7,10 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen.layouts import AXES, ComposeLayout, Iter, SwizzleLayout, TileLayout
 
-law = settings(deadline=None, max_examples=150)  # each law runs on that many random layouts
+law = settings(deadline=None, max_examples=examples(150))  # each law runs on that many random layouts
 
 EXTENTS = st.sampled_from((1, 2, 3, 4, 5, 8))
 STRIDES = st.sampled_from((0, 1, 2, 3, 4, 8, 12, 16, 33))

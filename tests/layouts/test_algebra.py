@@ -175,6 +175,7 @@ def test_parts_of_swizzled_tiles(case: Any, swizzle: SwizzleLayout) -> None:
     assert is_tile_inner(plain, whole, shape, inner_shape) is None
 
 
+@pytest.mark.slow
 def test_every_small_pair() -> None:
     """Exhaustive: tiles and sums by definition, and a part is found exactly when some other part completes it."""
     for outer, inner in product(SMALL, repeat=2):

@@ -237,6 +237,7 @@ def check_composition(a: CuteLayout, b: CuteLayout) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_composition_of_many_small_layouts() -> None:
     accepted = sum(check_composition(a, b) for a in SMALL[::7] for b in SMALL[::9])
     assert accepted > 2500

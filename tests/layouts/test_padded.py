@@ -155,6 +155,7 @@ def generate(seed: int) -> tuple[Rows, Rows, Rows, list[int]]:
 every_seed = pytest.mark.parametrize("seed", range(200))
 
 
+@pytest.mark.sweep(10)
 @every_seed
 def test_image_is_the_definition(seed: int) -> None:
     pairs, bases, ctas, shape = generate(seed)

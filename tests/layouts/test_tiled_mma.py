@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen.arch import ARCHES
 from tilegen.errors import LayoutError
 from tilegen.layouts import (
@@ -175,7 +176,7 @@ def drawn_permutation(draw: Any, atom: int, mode: dict[str, Any]) -> Any:
 ROWS = {case["atom"]["name"]: case["atom"] for case in load_cases(FILE) if "SM70" not in case["atom"]["name"]}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.data(), st.sampled_from(sorted(ROWS)), st.sampled_from(sorted(OPERANDS)))
 def test_drawn_tilings_own_what_the_formula_says(data: Any, name: str, operand: str) -> None:
     atom = ROWS[name]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import pytest
 
-from tests.mutants.plant import Mutant
+from tests.faults.mutants import Mutant
+from tests.faults.verdicts import proof_code
 from tilegen.arithmetic import TYPED, Domain
-from tilegen.errors import ProofError
 from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import FaultFound, corners, interpret
 from tilegen.interpret.threads import Cta
@@ -134,12 +134,3 @@ def _write(
 def list_survivors(spec: Spec, plan: Plan, mutants: Sequence[Mutant]) -> list[str]:
     """Where those lie that no proof finds."""
     return [m.where for m in mutants if judge(spec, plan, m).survives]
-
-
-def proof_code(proof: Callable[[], object]) -> str:
-    """The code of the first thing that a proof finds; "" if it finds nothing."""
-    try:
-        proof()
-    except ProofError as error:
-        return error.diagnostics[0].code
-    return ""

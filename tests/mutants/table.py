@@ -15,8 +15,8 @@ from typing import Any
 import yaml
 
 import tilegen
+from tests.faults.mutants import KINDS, plant, sample_mutants
 from tests.mutants.judging import Verdict, judge
-from tests.mutants.plant import KINDS, plant, sample_mutants
 from tests.specs.kernels import SPECS
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 import tilegen
+from tests.faults.mutants import KINDS, plant, sample_mutants
 from tests.mutants.judging import judge
-from tests.mutants.plant import KINDS, plant, sample_mutants
 from tests.mutants.table import MOST_OF_LARGE, PAGE, SIZES, SPECS, load_spec
 from tests.session import once
 from tilegen.plan import Fence, Sync, all_steps
@@ -21,7 +21,7 @@ SAMPLE_OF_LARGE = 1  # of those that take seconds a mutant
 planned = once(load_spec)
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(3)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_sample_of_mutants_is_found(path):

@@ -24,37 +24,17 @@ def copy_spec(x: str, y: str, params: str = "", name: str = "move") -> str:
     )
 
 
-SQUARE = """kernel: square
-arch: sm_80
-params: {M: {default: 4}, c: {dtype: float32, default: 1.0}}
-grid: {bx: M}
-threads: 32
-buffers:
-  X: {scope: global, dtype: float32, shape: [M, 64]}
-  Y: {scope: global, dtype: float32, shape: [M, 64]}
-ops:
-  - elementwise: {dst: "Y[bx : +1]", expr: "x * x * c", with: {x: "X[bx : +1]"}}
-"""
-SQUARE_BACKWARD = """kernel: square_backward
-arch: sm_80
-params: {M: {default: 4}, c: {dtype: float32, default: 1.0}}
-grid: {bx: M}
-threads: 32
-buffers:
-  X: {scope: global, dtype: float32, shape: [M, 64]}
-  dY: {scope: global, dtype: float32, shape: [M, 64]}
-  dX: {scope: global, dtype: float32, shape: [M, 64]}
-ops:
-  - elementwise: {dst: "dX[bx : +1]", expr: "2.0 * c * x * g", with: {x: "X[bx : +1]", g: "dY[bx : +1]"}}
-"""
-ADD = """kernel: add
-arch: sm_80
-params: {M: {default: 4}}
-grid: {bx: M}
-threads: 32
-buffers:
-  X: {scope: global, dtype: float32, shape: [M, 64]}
-  Y: {scope: global, dtype: float32, shape: [M, 64]}
-ops:
-  - elementwise: {dst: "Y[bx : +1]", expr: "x + y", with: {x: "X[bx : +1]", y: "Y[bx : +1]"}}
-"""
+def rows(kernel: str, arrays: str, elementwise: str, params: str = "") -> str:
+    """A kernel on arrays of M rows."""
+    buffers = "".join(f"  {name}: {{scope: global, dtype: float32, shape: [M, 64]}}\n" for name in arrays.split())
+    return (
+        f"kernel: {kernel}\narch: sm_80\nparams: {{M: {{default: 4}}{params}}}\ngrid: {{bx: M}}\nthreads: 32\n"
+        f"buffers:\n{buffers}ops:\n  - elementwise: {{{elementwise}}}\n"
+    )
+
+
+C = ", c: {dtype: float32, default: 1.0}"
+SQUARE = rows("square", "X Y", 'dst: "Y[bx : +1]", expr: "x * x * c", with: {x: "X[bx : +1]"}', C)
+GRADIENT = 'dst: "dX[bx : +1]", expr: "2.0 * c * x * g", with: {x: "X[bx : +1]", g: "dY[bx : +1]"}'
+SQUARE_BACKWARD = rows("square_backward", "X dY dX", GRADIENT, C)
+ADD = rows("add", "X Y", 'dst: "Y[bx : +1]", expr: "x + y", with: {x: "X[bx : +1]", y: "Y[bx : +1]"}')

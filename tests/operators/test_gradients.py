@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from operators.page import ADD, DW, DX, RMSNORM, SQUARE, SQUARE_BACKWARD, copy_spec
+from tests.faults.verdicts import refusal_of
 from tilegen import load
 from tilegen.errors import CallError
 from tilegen.operators.gradients import (
@@ -35,9 +36,7 @@ def plan(forward: Any, *parts: Any) -> Gradients:
 
 
 def refused(call: Callable[..., Any], *given: Any) -> list[str]:
-    with pytest.raises(CallError) as caught:
-        call(*given)
-    return str(caught.value).splitlines()
+    return str(refusal_of(CallError, call, *given)).splitlines()
 
 
 def test_rmsnorm_saves_what_its_backward_takes() -> None:

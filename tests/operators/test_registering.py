@@ -16,10 +16,11 @@ from text.run import requires_gxx
 import tilegen
 from operators.page import ADD, DW, DX, RMSNORM, SQUARE, SQUARE_BACKWARD, copy_spec
 from operators.pretended import PretendedTorch
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import CallError, EnvironmentLack
 from tilegen.gpu.call import Kernel
-from tilegen.operators import kernels as kernels_module
-from tilegen.operators.kernels import Kernels
+from tilegen.operators import planning
+from tilegen.operators.planning import Kernels
 from tilegen.operators.signature import give_parts
 
 SMALL = {"M": 3, "N": 64, "T": 32}
@@ -30,8 +31,8 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> PretendedTorch:
     """torch, and kernels that g++ has compiled; nothing is proved."""
     pretended = PretendedTorch()
     monkeypatch.setitem(sys.modules, "torch", pretended)  # type: ignore[arg-type]
-    monkeypatch.setattr(kernels_module, "make_kernel", make_small)
-    monkeypatch.setattr(kernels_module, "_ask_driver", lambda device: (8, 0))
+    monkeypatch.setattr(planning, "make_kernel", make_small)
+    monkeypatch.setattr(planning, "_ask_driver", lambda device: (8, 0))
     return pretended
 
 
@@ -48,9 +49,7 @@ def random(*shape: int, dtype: Any = np.float32) -> Any:
 
 
 def refused(call: Any, *given: Any, **params: Any) -> str:
-    with pytest.raises(CallError) as caught:
-        call(*given, **params)
-    return str(caught.value)
+    return str(refusal_of(CallError, call, *given, **params))
 
 
 # ---------------------------------------------------------------- forward

@@ -14,6 +14,8 @@ from specs.kernels import every_spec, small_spec
 
 from operators.page import ADD, DW, DX, RMSNORM, SQUARE, copy_spec
 from operators.pretended import Fake, Symbol, tracing
+from tests.faults.verdicts import refusal_of
+from tests.session import examples
 from tilegen import load
 from tilegen.calling import terms_of
 from tilegen.errors import CallError
@@ -109,7 +111,7 @@ def test_a_traced_graph_fixes_no_size(path: Path) -> None:
 LEAVES = (Var("M", 60, least=1), Var("N", 50, least=1), Var("k", 9))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_plain_arithmetic_is_what_the_text_says(rng: random.Random) -> None:
     x = draw_value(rng, LEAVES, 3, 16)
@@ -139,9 +141,7 @@ def test_what_an_operator_solves_a_call_solves_too() -> None:
 
 # ---------------------------------------------------------------- what is refused
 def refused(call: Any, *given: Any) -> str:
-    with pytest.raises(CallError) as caught:
-        call(*given)
-    return str(caught.value)
+    return str(refusal_of(CallError, call, *given))
 
 
 def test_what_is_no_operator() -> None:

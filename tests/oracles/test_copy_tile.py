@@ -89,7 +89,7 @@ def _side(pick: random.Random, lengths: list[int], swizzled: bool) -> tuple[list
     return shape, draw_layout(pick, shape, pick.choice([0, 0, 0, 1, 4, 8]), 0.25, tiled), box
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("threads", "dtype", "g", "s"), generated())
 def test_generated_copies(threads, dtype, g, s):
     check(threads, dtype, g, s, None)

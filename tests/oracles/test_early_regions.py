@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import tilegen
-from tests.mutants.judging import EVERY, list_survivors, proof_code
-from tests.mutants.plant import plant
-from tests.rewriting import change_parts
+from tests.faults.mutants import plant
+from tests.faults.parts import change_parts
+from tests.faults.verdicts import proof_code
+from tests.mutants.judging import EVERY, list_survivors
 from tilegen.index import Formula, conjuncts, every
 from tilegen.plan import Move, Plan, When, all_steps
 from tilegen.planner import plan_spec
@@ -288,23 +289,12 @@ def low_guards(plan: Plan) -> Iterator[Formula]:
 def without(plan: Plan, guard: Formula) -> Plan:
     """The plan that does not ask for it."""
 
-    def drop(x: Any) -> Any:
-        if isinstance(x, Move) and guard in conjuncts(x.valid):
-            return replace(x, valid=every(*(c for c in conjuncts(x.valid) if c != guard)))
-        if isinstance(x, When) and guard in conjuncts(x.condition):
-            body = tuple(change_parts_of(step, drop) for step in x.body)
-            return replace(x, condition=every(*(c for c in conjuncts(x.condition) if c != guard)), body=body)
+    def drop_guard(x: Any) -> Any:
+        if isinstance(x, Formula) and guard in conjuncts(x):
+            return every(*(c for c in conjuncts(x) if c != guard))
         return None
 
-    return change_parts(plan, drop, "roles")
-
-
-def change_parts_of(step: Any, change: Callable[[Any], Any]) -> Any:
-    found = change(step)
-    if found is not None:
-        return found
-    body = getattr(step, "body", None)
-    return replace(step, body=tuple(change_parts_of(s, change) for s in body)) if body else step
+    return change_parts(plan, drop_guard)
 
 
 def refused(spec: Spec, plan: Plan) -> str:
@@ -322,6 +312,7 @@ def test_a_plan_that_reads_before_the_beginning_is_refused(what: str) -> None:
         assert refused(spec, without(plan, guard)) in ("TG414", "TG420"), guard
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("what", SPECS)
 def test_a_plan_that_moves_the_data_is_refused(what: str) -> None:
     """A beginning of max(.., 0) is another window; so is one that is a little off."""
@@ -344,7 +335,7 @@ def test_a_plan_that_leaves_what_was_there_is_refused(what: str) -> None:
             return When(x.valid, (replace(x, valid=True),))
         return None
 
-    assert refused(spec, change_parts(plan, skip, "roles")) != ""
+    assert refused(spec, change_parts(plan, skip)) != ""
 
 
 @pytest.mark.sweep(3)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.layouts.recorded import select
 from tests.oracles import brute
 from tests.oracles.draw import draw_layout
@@ -82,9 +83,7 @@ def test_the_seed_s_numbers(variant):
 
 
 def refused(text: str) -> str:
-    with pytest.raises(SpecError) as found:
-        tilegen.build(tilegen.load(text))
-    return str(found.value)
+    return str(refusal_of(SpecError, tilegen.build, tilegen.load(text)))
 
 
 def test_structural_refusals_say_why():

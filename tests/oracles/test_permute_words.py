@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tilegen
-from tests.interpret.edits import ONE_CTA, mutate
+from tests.faults.steps import mutate
+from tests.faults.verdicts import ONE_CTA
 from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import DTYPE_OF_BYTES, choice, cost_key, permutation, strided
 from tilegen.errors import ProofError
@@ -44,7 +45,7 @@ def wide_and_narrow(shape: list[int], size: int, word: int, src: str, dst: str) 
 
 
 # ---------------------------------------------------------------- as wide elements
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("size", "word"), [(1, 4), (2, 2), (1, 2), (2, 4)])
 def test_words_take_what_wide_elements_take(variant, size, word):
@@ -68,7 +69,7 @@ def drawn() -> list[tuple[list[int], int, int, str, str]]:
     return cases
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "size", "word", "src", "dst"), drawn())
 def test_words_of_any_layout_cost_no_more_than_wide_elements(shape, size, word, src, dst):
     wide, narrow = wide_and_narrow(shape, size, word, src, dst)
@@ -156,6 +157,7 @@ def _further(ref: Ref, by: int) -> Ref:
     return Ref(ref.memory, (*ref.at[:-1], ref.at[-1] + by))
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("fault", [exchanged, half_left, of_next])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_word_that_is_torn_is_found(fault, variant):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tests.oracles.kernels import buffer, build, choice, kernel
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
@@ -62,6 +63,7 @@ def tile(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
     return tile_over(context, [context.operand(call, name) for name in ("src", "dst")], call.scope)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "columns", "outer"), [
     (32, 32, 1), (6, 4, 5), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((24, 40, 3), (128, 16, 2))),
 ])  # fmt: skip
@@ -95,6 +97,7 @@ def test_lookups_are_counted_by_groups_of_lanes():
     assert orders["dst", 8, 4] == 8 * (4 * 4 * 4 + 4 * 4 * 2)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("elem_bytes", "permutes"), [(1, 8), (2, 2), (4, 0)])
 def test_small_elements_turn_by_byte_permutes(elem_bytes, permutes):
     """As few as there are: a word of a result for each; 4 bytes and more only change their names."""
@@ -173,7 +176,6 @@ def test_pixels_of_a_number_known_at_the_launch_are_proved(dtype, channels):
     ],
 )
 def test_it_refuses_what_it_cannot_widen(text, why):
-    with pytest.raises(SpecError) as raised:
-        build(text)
-    assert [d.code for d in raised.value.diagnostics] == ["TG302"]
-    assert why in raised.value.diagnostics[0].message
+    raised = refusal_of(SpecError, build, text)
+    assert [d.code for d in raised.diagnostics] == ["TG302"]
+    assert why in raised.diagnostics[0].message

@@ -10,8 +10,8 @@ import pytest
 from text.run import requires_gxx, run_text
 
 import tilegen
+from tests.faults.mutants import plant
 from tests.mutants.judging import EVERY, list_survivors
-from tests.mutants.plant import plant
 from tests.oracles.kernels import build, choice
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import SpecError
@@ -64,7 +64,7 @@ def drawn() -> list[Any]:
     return cases
 
 
-@pytest.mark.sweep(9)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("dtype", "shape", "box", "threads", "tile"), drawn())
 def test_rows_at_any_place_are_exact(dtype, shape, box, threads, tile):
     """The proofs compare every element; what is refused has rows at whole words, or short ones."""
@@ -98,6 +98,7 @@ def test_the_text_moves_every_element(dtype, shape, box):
 
 
 # ---------------------------------------------------------------- what it costs
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("columns", [3667, 3669, 3670, 2993])
 @pytest.mark.parametrize("dtype", ["int8", "float16"])
 def test_the_sectors_that_rank_widths_are_those_that_are_counted(dtype, columns):
@@ -143,7 +144,7 @@ def test_loads_past_an_edge_are_refused():
 
 
 # ---------------------------------------------------------------- faults
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("dtype", "shape", "box"), [("int8", (20, 101), (16, 32)), ("float16", (9, 143), (8, 64))])
 @pytest.mark.parametrize("every", EVERY)

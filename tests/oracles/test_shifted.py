@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +12,16 @@ import pytest
 from text.run import requires_gxx, run_text
 
 import tilegen
+from tests.faults.mutants import plant
+from tests.faults.steps import Change, Match, each_mutant, turn
 from tests.mutants.judging import EVERY, list_survivors
-from tests.mutants.plant import plant
 from tests.oracles.kernels import buffer, build, choice, kernel
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import ProofError, SpecError
 from tilegen.index import Formula, Index, add, less
 from tilegen.ops.copy.shifted import join_words
 from tilegen.ops.copy.shifted_tile import Rows, Shift
-from tilegen.plan import BYTE_PERMUTE, Block, Map, Move, Plan, Repeat, Step, When, flat_memory
+from tilegen.plan import BYTE_PERMUTE, Map, Move, Plan, Repeat, Step, When, flat_memory
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 
@@ -223,7 +223,7 @@ def at_an_edge(what: str) -> tuple[Any, Plan]:
     return spec, plan_spec(spec)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("what", EDGES)
 @pytest.mark.parametrize("every", EVERY)
@@ -235,25 +235,27 @@ def test_mutants_are_found(what, every):
     assert list_survivors(spec, plan, mutants[::every]) == []
 
 
-def other_bytes(step: Step) -> Step | None:
+def joins_words(step: Step) -> bool:
+    return isinstance(step, Map) and step.fn is BYTE_PERMUTE
+
+
+def other_bytes(step: Map) -> tuple[Step]:
     """A byte further on."""
-    if not isinstance(step, Map) or step.fn is not BYTE_PERMUTE:
-        return None
-    return replace(step, value=(step.value + 0x1111) % 0x8888)
+    return (replace(step, value=(step.value + 0x1111) % 0x8888),)
 
 
-def word_again(step: Step) -> Step | None:
+def word_again(step: Map) -> tuple[Step]:
     """The first word twice, instead of its neighbour."""
-    if not isinstance(step, Map) or step.fn is not BYTE_PERMUTE:
-        return None
-    return replace(step, srcs=(step.srcs[0], step.srcs[0]))
+    return (replace(step, srcs=(step.srcs[0], step.srcs[0])),)
 
 
-def reads_beyond(step: Step) -> Step | None:
+def is_guarded(step: Step) -> bool:
+    return isinstance(step, Move) and step.elems != 1 and step.valid is not True
+
+
+def reads_beyond(step: Move) -> tuple[Step]:
     """A vector or a word that need not be inside, if the two vectors before it are."""
-    if not isinstance(step, Move) or step.elems == 1 or step.valid is True:
-        return None
-    return replace(step, valid=_loosen(step.valid, 32 // step.src.memory.elem_bytes))
+    return (replace(step, valid=_loosen(step.valid, 32 // step.src.memory.elem_bytes)),)
 
 
 def _loosen(condition: Index, by: int) -> Index:
@@ -264,36 +266,26 @@ def _loosen(condition: Index, by: int) -> Index:
     return condition
 
 
-def no_tail(step: Step) -> Step | None:
-    """What an edge cuts is left out."""
-    if isinstance(step, When) and any(isinstance(s, Repeat) for s in step.body):
-        return replace(step, body=())
-    return None
+def is_tail(step: Step) -> bool:
+    """What an edge cuts."""
+    return isinstance(step, When) and any(isinstance(s, Repeat) for s in step.body)
 
 
-def with_faults(steps: tuple[Step, ...], fault: Any) -> Iterator[tuple[Step, ...]]:
-    """The steps with one fault, in each place that takes it."""
-    for i, step in enumerate(steps):
-        changed = fault(step)
-        if changed is not None:
-            yield (*steps[:i], changed, *steps[i + 1 :])
-        if isinstance(step, Repeat | When | Block):
-            for body in with_faults(step.body, fault):
-                yield (*steps[:i], replace(step, body=body), *steps[i + 1 :])
+FAULTS: dict[str, tuple[Match, Change, int]] = {
+    "other_bytes": (joins_words, other_bytes, 4), "word_again": (joins_words, word_again, 4),
+    "reads_beyond": (is_guarded, reads_beyond, 2), "no_tail": (is_tail, turn(body=()), 1),
+}  # fmt: skip
 
 
-FAULTS = {"other_bytes": 4, "word_again": 4, "reads_beyond": 2, "no_tail": 1}
-
-
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("what", ["next", "before", "halves"])
 def test_planted_faults_are_found(what, fault):
     spec, plan = at_an_edge(what)
-    (role,) = plan.roles
-    found = [replace(plan, roles=(replace(role, steps=s),)) for s in with_faults(role.steps, globals()[fault])]
-    assert len(found) >= FAULTS[fault]
+    match, change, least = FAULTS[fault]
+    found = list(each_mutant(plan, match, change))
+    assert len(found) >= least
     for mutant in found:
         with pytest.raises(ProofError):
             prove(spec, mutant)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import tilegen
+from tests.faults.mutants import plant
 from tests.mutants.judging import EVERY, list_survivors
-from tests.mutants.plant import plant
 from tests.oracles.kernels import build
 from tilegen.dtypes import DTYPES
 from tilegen.index import Var, evaluate
 from tilegen.planner import plan_spec
-from tilegen.proofs.edges import _telling_values, find_edges
+from tilegen.proofs.boundary_sizes import _telling_values, find_edges
 
 TILE = 256
 OPS = {
@@ -58,7 +58,7 @@ def test_an_edge_at_any_place_leaves_accesses_as_wide_as_they_are(op, dtype):
         assert sum(a["instructions"] for a in wide) == sum(a["instructions"] for a in other["accesses"])
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("op", OPS)
 def test_every_length_is_right(op):
     """Proved for each: what a CTA writes is what the spec means, to the last element."""
@@ -67,7 +67,7 @@ def test_every_length_is_right(op):
         assert built.proof.steps > 0
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "int64"])
 @pytest.mark.parametrize("op", ["copy", "fill", "shared"])
 def test_a_launch_of_one_cta_that_an_edge_cuts_has_accesses_as_wide(op, dtype):
@@ -148,7 +148,7 @@ SIZES = {
 }
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("what", SIZES)
 @pytest.mark.parametrize("every", EVERY)
@@ -167,7 +167,7 @@ def test_mutants_are_found_whatever_the_length_is_of(what, every):
     assert list_survivors(spec, plan, list(plant(plan))[::every]) == []
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("op", "row"), [*((op, 0) for op in OPS), ("copy", 33)])
 @pytest.mark.parametrize("every", EVERY)

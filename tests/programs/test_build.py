@@ -32,6 +32,7 @@ def test_golden(path):
 SIZES = [(name, number) for name, sizes in SMALL.items() for number in range(len(sizes))]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("name", "number"),
     [pytest.param(*one, marks=[pytest.mark.slow] if one[0] in SLOW else []) for one in SIZES],

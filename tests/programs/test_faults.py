@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from tests.faults.texts import change_text
+from tests.faults.verdicts import refusal_of
 from tests.programs.kernels import PROGRAMS
 from tilegen.errors import TilegenError
 from tilegen.pipeline import build
 
 SUM = next(path for path in PROGRAMS if path.stem == "sum_all").read_text(encoding="utf-8")
-SUM = SUM.replace("default: 100000", "default: 9000")
+SUM = change_text(SUM, ("default: 100000", "default: 9000"))
 LEAVE = '- copy: {src: s, dst: "parts[bx : +1]"}'
 SPLIT = next(path for path in PROGRAMS if path.stem == "gemm_split_k").read_text(encoding="utf-8")
-SPLIT = SPLIT.replace("N: 512, K: 4096", "N: 128, K: 512").replace("N // 512", "1").replace("512]", "128]")
-SPLIT = SPLIT.replace("bx*512 : +512", "bx*128 : +128")
+SPLIT = change_text(SPLIT, ("N: 512, K: 4096", "N: 128, K: 512"), ("N // 512", "1"))
+SPLIT = change_text(SPLIT, ("bx*512 : +512", "bx*128 : +128"), ("512]", "128]"))
+change = partial(change_text, most=1)
 
 
 def find(text: str) -> list[tuple[str, str]]:
     """The codes and messages that a build ends with."""
-    with pytest.raises(TilegenError) as caught:
-        build(text)
-    return [(d.code, d.message) for d in caught.value.diagnostics]
-
-
-def change(text: str, *pairs: tuple[str, str]) -> str:
-    for old, new in pairs:
-        assert old in text, old
-        text = text.replace(old, new, 1)
-    return text
+    return [(d.code, d.message) for d in refusal_of(TilegenError, build, text).diagnostics]
 
 
 def swap_passes(text: str) -> str:
@@ -90,6 +86,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found_and_named(fault):
     text, code, said = FAULTS[fault]
@@ -98,6 +95,7 @@ def test_a_fault_is_found_and_named(fault):
     assert any(said in message for c, message in found if c == code), found
 
 
+@pytest.mark.slow
 def test_a_pass_that_comes_before_what_it_reads():
     text = change(SUM, ("shape: [tiles.bx_count]}", "shape: [64]}"), ("ceil(tiles.bx_count / 1024)", "1"))
     text = change(text, ('grid: {bx: "min(resident, ceil(N / 4096))"}', "grid: {bx: 64}"), ("bx_count]", "64]"))
@@ -107,6 +105,7 @@ def test_a_pass_that_comes_before_what_it_reads():
     assert found[0][1] == "pass 'total' reads the workspace 'parts', but no pass before it writes it"
 
 
+@pytest.mark.slow
 def test_a_pass_that_reads_only_what_it_wrote_itself():
     text = change(
         SUM, ('          - copy: {src: "parts[i*1024 : +1024]"', '          - copy: {src: "X[i*1024 : +1024]"')

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from tests.mutants.judging import proof_code
+from tests.faults.steps import Path, list_steps, put_steps, with_steps
+from tests.faults.verdicts import proof_code
 from tilegen.index import Index, Var, add, differ, equal, every, less, mod, mul
 from tilegen.interpret import Unsteady
 from tilegen.pipeline import load
@@ -171,24 +172,20 @@ def _roles(rng: random.Random) -> str:
 
 
 # ---------------------------------------------------------------- faults
-Path = tuple[int, ...]
-
-
 def plant_at_a_trip(plan: Plan, rng: random.Random) -> Plan | None:
     """The plan with one fault: a sync, a wait or a guard left out, or a place moved, at some trips or at all."""
     number = rng.randrange(len(plan.roles))
     steps = plan.roles[number].steps
-    loops = [s for _, s in _list_steps(steps) if isinstance(s, Repeat) and not s.unroll]
+    loops = [s for _, s in list_steps(steps) if isinstance(s, Repeat) and not s.unroll]
     if not loops:
         return None
     k, trip = next((s for s in loops if s.var.name == "k"), loops[0]).var, rng.randrange(1, LONG[0] - 2)
-    inside = [(path, s) for path, s in _list_steps(steps) if _is_in(steps, path, k)]
+    inside = [(path, s) for path, s in list_steps(steps) if _is_in(steps, path, k)]
     path, step = rng.choice(inside)
     changed = _change(step, rng, k, trip)
     if changed is None:
         return None
-    role = replace(plan.roles[number], steps=_put(steps, path, changed))
-    return replace(plan, roles=(*plan.roles[:number], role, *plan.roles[number + 1 :]))
+    return with_steps(plan, *put_steps(steps, path, lambda _: changed), role=number)
 
 
 def _change(step: Step, rng: random.Random, k: Var, trip: int) -> tuple[Step, ...] | None:
@@ -223,12 +220,6 @@ def _move(ref: Ref, rng: random.Random, k: Var, trip: int) -> Ref:
     return Ref(ref.memory, at)
 
 
-def _list_steps(steps: tuple[Step, ...], path: Path = ()) -> Iterator[tuple[Path, Step]]:
-    for i, step in enumerate(steps):
-        yield (*path, i), step
-        yield from _list_steps(effects(step).body, (*path, i))
-
-
 def _is_in(steps: tuple[Step, ...], path: Path, k: Var) -> bool:
     found = False
     for i in path[:-1]:
@@ -236,13 +227,6 @@ def _is_in(steps: tuple[Step, ...], path: Path, k: Var) -> bool:
         found |= isinstance(step, Repeat) and step.var.name == k.name
         steps = effects(step).body
     return found
-
-
-def _put(steps: tuple[Step, ...], path: Path, new: tuple[Step, ...]) -> tuple[Step, ...]:
-    i = path[0]
-    if len(path) > 1:
-        new = (replace(steps[i], body=_put(effects(steps[i]).body, path[1:], new)),)  # type: ignore[call-arg]
-    return (*steps[:i], *new, *steps[i + 1 :])
 
 
 # ---------------------------------------------------------------- judging

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
-from tests.proofs.test_sizes import in_steps
+from tests.faults.parts import change_parts
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError, SpecError
 from tilegen.index import Var, equal, mod, mul, variables
 from tilegen.plan import Plan, Ref
@@ -114,6 +115,7 @@ ops:
 """
 
 
+@pytest.mark.slow
 def test_a_loop_as_long_as_the_cta_says_runs_with_a_few_ctas() -> None:
     runs = tilegen.build(CAUSAL).proof.runs
     assert max(len(ctas) for _, ctas in runs) <= 8
@@ -180,6 +182,7 @@ ORDERS = {  # along 96 CTAs; all but the first agree in the corners
 FIRST_ROW = "where(bx < 2, 0, where(bx > 93, 0, bx % 12))"
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize("planned", ORDERS)
 @pytest.mark.parametrize("meant", ORDERS)
 def test_rows_of_another_order_are_found(meant: str, planned: str) -> None:
@@ -301,7 +304,7 @@ def test_tiles_in_groups_run_in_few_ctas() -> None:
     assert len(run.ctas) < 8
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("less", [1, 2, 40])
 def test_a_condition_that_one_cta_too_few_fulfils_is_found(less: int) -> None:
     """The CTA that makes the last tile is neither at a corner of the grid nor the first of its kind."""
@@ -333,9 +336,10 @@ def test_a_place_that_is_wrong_in_a_few_of_many_kinds_of_ctas_is_found(rest: int
             return Ref(x.memory, (x.at[0], mod(x.at[1] + equal(mod(mul(bx, by), 97), rest) * 128, 128000)))
         return None
 
-    assert proof_code(lambda: prove(spec, in_steps(plan, wrong))) == "TG420"
+    assert proof_code(lambda: prove(spec, change_parts(plan, wrong))) == "TG420"
 
 
+@pytest.mark.slow
 def test_ctas_that_did_not_run_are_said() -> None:
     """Each of 1000 CTAs keeps its rows in another order."""
     source = MANY.replace("BX", "1000").replace("ops:", "  t: {scope: shared, dtype: float32, shape: [4099, 32]}\nops:")
@@ -359,16 +363,10 @@ ops:
     do:
       - copy: {scope: warp, src: "X[bx*2 + t]", dst: "Y[%s]", when: warpid == t}%s
 """
-BY_TWO_OPS = """kernel: two_ops
-threads: 64
-grid: {bx: 96}
-buffers:
-  X: {scope: global, dtype: float32, shape: [192, 32]}
-  Y: {scope: global, dtype: float32, shape: [200, 32], partial: true}
-ops:
-  - copy: {scope: warp, src: "X[bx]", dst: "Y[%s]", when: warpid == 0}
-  - copy: {scope: warp, src: "X[bx + 96]", dst: "Y[%s]", when: warpid == 1}
-"""
+BY_TWO_OPS = change_text(TWICE.partition("  - for")[0], ("kernel: twice", "kernel: two_ops")) + (
+    '  - copy: {scope: warp, src: "X[bx]", dst: "Y[%s]", when: warpid == 0}\n'
+    '  - copy: {scope: warp, src: "X[bx + 96]", dst: "Y[%s]", when: warpid == 1}\n'
+)
 
 
 @pytest.mark.parametrize("row", [

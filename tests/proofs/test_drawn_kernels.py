@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tilegen.errors import TilegenError
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.steps import mutate
+from tests.faults.verdicts import proof_code
 from tilegen.index import Var, equal, less
-from tilegen.plan import Arrive, Plan, When
+from tilegen.plan import Arrive, Plan, Step, When
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 
@@ -128,6 +128,7 @@ def test_rows_that_several_trips_share_are_loaded_as_often_as_they_change(loads:
 FEW_TRIPS = ["t >= 90 and t < 110", "t * t % 211 == 49", "t * t == 10000", "t * t % 151 == 16"]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("few", FEW_TRIPS)
 def test_a_load_that_all_trips_share_is_found_where_a_few_trips_need_their_own(few: str) -> None:
     """Loaded in the first trip, or before the loop."""
@@ -140,6 +141,7 @@ def test_a_load_that_all_trips_share_is_found_where_a_few_trips_need_their_own(f
     assert not takes_for(meant, before + load + "  - for: {t: 200}\n    do:\n" + loop)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("shared", ["t == 0 or warpid == 0", "warpid == 1 and t == 0 or warpid == 0 and t % 2 == 0"])
 @pytest.mark.parametrize("few", FEW_TRIPS)
 def test_a_warp_that_shares_its_load_is_found_where_a_few_trips_need_their_own(few: str, shared: str) -> None:
@@ -150,6 +152,7 @@ def test_a_warp_that_shares_its_load_is_found_where_a_few_trips_need_their_own(f
     assert not takes_for(halves % (row, "", "t"), halves % (row, f', when: "{shared}"', "t"))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("few", FEW_TRIPS)
 def test_a_half_that_is_loaded_before_a_loop_is_found_where_a_few_trips_need_their_own(few: str) -> None:
     row = f"where({few}, 1, 0)"
@@ -203,13 +206,9 @@ def test_an_arrival_that_one_of_many_clusters_leaves_out_is_found() -> None:
     leaves_out = less((1 - rank) + equal(cluster, 3) + equal(cluster, 4), 2)
     makes_again = less(1, rank + equal(cluster, 4))
 
-    def change(step: Any) -> tuple[Any, ...]:
-        is_arrival = isinstance(step, When) and isinstance(step.body[0], Arrive)
-        return (When(leaves_out, (step,)), When(makes_again, (step,))) if is_arrival else (step,)
+    def arrives(step: Step) -> bool:
+        return isinstance(step, When) and isinstance(step.body[0], Arrive)
 
     spec = tilegen.load(CLUSTERS)
-    plan = plan_spec(spec)
-    (role,) = plan.roles
-    steps = tuple(changed for step in role.steps for changed in change(step))
-    assert len(steps) > len(role.steps)
-    assert refuses(spec, replace(plan, roles=(replace(role, steps=steps),)))
+    wrong = mutate(plan_spec(spec), arrives, lambda step: (When(leaves_out, (step,)), When(makes_again, (step,))))
+    assert refuses(spec, wrong)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tests.proofs.test_drawn_faults import all_ctas
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
@@ -50,7 +50,7 @@ def assert_found(meant: str, planned: str, **case: int) -> None:
     assert code or notes
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("few", FEW)
 @pytest.mark.parametrize(("threads", "width"), WIDTHS)
 @pytest.mark.parametrize("is_load", [True, False])

@@ -8,7 +8,8 @@ from functools import cache
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tilegen.index import Index, Var, equal, mod, mul, to_c
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove
@@ -118,16 +119,8 @@ buffers:
 ops:
   - copy: {src: "X[bx]", dst: "Y[%s]"%s}
 """
-OVERLAPPING_AT = """kernel: overlapping
-threads: 64
-grid: {bx: N}
-params: {N: {default: 1000, max: 100000}}
-buffers:
-  X: {scope: global, dtype: float32, shape: [N, 64]}
-  Y: {scope: global, dtype: float32, shape: [N, 64]%s}
-ops:
-  - copy: {src: "X[bx]", dst: "Y[%s]"%s}
-"""
+PARAMS_AT = "N}\nparams: {N: {default: 1000, max: 100000}}"
+OVERLAPPING_AT = change_text(OVERLAPPING, ("{bx: 1000}", f"{{bx: {PARAMS_AT}"), ("[1000,", "[N,"))
 OVERLAPPING_AT_TWO = """kernel: overlapping
 threads: 64
 grid: {bx: N, by: M}
@@ -302,7 +295,7 @@ def test_all_that_once_passed_are_here() -> None:
     assert len(PASSED) + len(PASSED_ALONE) == 48
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("text", "right", "wrong", "expected"), named(PASSED))
 def test_a_fault_that_once_passed_is_found(text: str, right: str, wrong: str, expected: Expected) -> None:
     assert_told_apart(text.replace("ROW", right), text.replace("ROW", wrong), expected)
@@ -437,13 +430,13 @@ NEW: list[Case] = [
 ]
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("text", "right", "wrong", "expected"), named(NEW))
 def test_new_kinds(text: str, right: str, wrong: str, expected: Expected) -> None:
     assert_told_apart(text.replace("ROW", right), text.replace("ROW", wrong), expected)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("few", NEW_OF_STAGES)
 def test_new_kinds_of_stages(few: str) -> None:
     """A stage is taken before it is there, or another one is filled."""

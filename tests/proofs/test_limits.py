@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
-from tests.rewriting import change_memories, change_parts, rewrite
+from tests.faults.parts import change_memories, change_parts, rewrite
+from tests.faults.steps import is_a, mutate, turn, with_steps
+from tests.faults.verdicts import proof_code
 from tilegen.index import Formula, Index, Var, every, less
 from tilegen.plan import (
     Arrive,
@@ -47,14 +48,14 @@ def planned(source: str | Path) -> tuple[Spec, Plan]:
 @pytest.mark.parametrize("parity", [3, 2, -1])
 def test_a_parity_is_0_or_1(parity: int) -> None:
     spec, plan = planned(SPECS / "copy_tma.yaml")
-    wrong = change_parts(plan, lambda x: replace(x, parity=parity) if isinstance(x, Await) else None, "roles")
+    wrong = mutate(plan, is_a(Await), turn(parity=parity))
     assert proof_code(lambda: prove(spec, wrong)) == "TG414"
 
 
 def test_an_arrival_does_one_thing() -> None:
     _, plan = planned(SPECS / "copy_tma.yaml")
     with pytest.raises(ValueError, match="announces bytes, or is at another CTA"):
-        change_parts(plan, lambda x: replace(x, rank=0) if isinstance(x, Arrive) and x.bytes else None, "roles")
+        mutate(plan, lambda x: isinstance(x, Arrive) and x.bytes > 0, turn(rank=0))
 
 
 @pytest.mark.parametrize(("scope", "roles"), [("role", ("load", "move")), ("cta", ("load",)), ("roles", ())])
@@ -87,7 +88,7 @@ def test_registers_that_a_loop_has_written_are_not_read_by_it() -> None:
     store = Block("store_h_Y", ((h, h[0]), (y, at)), (Repeat(i, 8, (Move(y[i], h[i + 1], 1),), True),), op=store.op)
     steps = (load, Map(CAST, h[1], (h[0],), 8), store)
     memories = tuple(h if m.name == "h" else m for m in plan.memories)
-    wrong = replace(plan, roles=(replace(role, steps=steps),), memories=memories)
+    wrong = with_steps(replace(plan, memories=memories), *steps)
     assert proof_code(lambda: prove(spec, wrong)) == "TG416"
 
 
@@ -116,7 +117,7 @@ def test_a_product_that_its_type_does_not_hold_is_found_in_a_condition() -> None
             return replace(x, condition=both, body=rewrite(x.body, change))
         return None
 
-    assert proof_code(lambda: prove(spec, change_parts(plan, change, "roles"))) == "TG416"
+    assert proof_code(lambda: prove(spec, change_parts(plan, change))) == "TG416"
 
 
 TWICE = """kernel: twice
@@ -145,7 +146,7 @@ def test_what_a_kernel_writes_is_not_streamed() -> None:
             return replace(x, args=tuple((rewrite(f, stream), a) for f, a in x.args), body=rewrite(x.body, stream))
         return None
 
-    assert proof_code(lambda: prove(spec, change_parts(plan, change, "roles"))) == "TG416"
+    assert proof_code(lambda: prove(spec, change_parts(plan, change))) == "TG416"
 
 
 def store_by_tma(rows: int, columns: int, pitch: int) -> tuple[Spec, Plan]:
@@ -168,7 +169,7 @@ ops:
     load, sync, _ = role.steps
     store = Tma(TensorMap("Y_map", y, (0, 1), (rows, columns)), (0, 0), tile[0])
     by_one = When(less(Var("tx", 128), 1), (store, Commit("bulk"), Wait("bulk", 0)))
-    return spec, replace(plan, roles=(replace(role, steps=(load, Sync("async"), sync, by_one)),))
+    return spec, with_steps(plan, load, Sync("async"), sync, by_one)
 
 
 @pytest.mark.parametrize(

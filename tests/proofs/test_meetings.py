@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilegen
-from tests.interpret.edits import kernel, mutate, r
+from tests.faults.steps import mutate
+from tests.interpret.kernels import kernel, r
 from tilegen.errors import ProofError
 from tilegen.index import Index, Var, any_of, differ, equal, evaluate, every, less, variables
 from tilegen.plan import Plan, Repeat, Shuffle, Sync, When, effects, flatten

@@ -4,13 +4,12 @@ the same, and wrong in the few trips or CTAs in which they are not."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 import tilegen
+from tests.faults.steps import is_a, mutate
 from tests.proofs.test_few_ctas import FEW_TRIPS, refuses, takes_for
-from tests.rewriting import rewrite
 from tilegen.index import Var, equal, variables
 from tilegen.plan import Peers, Plan, Repeat, Tma, When
 from tilegen.planner import plan_spec
@@ -32,7 +31,7 @@ ops:
 ROWS = [*(f"where({few}, 1, 0)" for few in FEW_TRIPS), "t // 40 % 4", "min(t // 40, 4 - t // 40)", "t // 50"]
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_slot_of_the_trip_before_is_found(row: str) -> None:
     """Each trip loads its row, and stores that of the one before."""
@@ -70,7 +69,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("row", ROWS)
 def test_the_stage_of_the_trip_before_is_found(row: str) -> None:
     """Stages are freed a trip late, so nobody writes the one that is read too late."""
@@ -94,12 +93,8 @@ def test_a_second_loop_that_loads_nothing_is_found() -> None:
     row = "where(t * t == 10000, 1, 0)"
     spec = tilegen.load(head + loop % row + loop.replace("Y[t]", "Y[200 + t]") % row)
     plan = plan_spec(spec)
-    (role,) = plan.roles
-    second = [k for k, step in enumerate(role.steps) if isinstance(step, Repeat)][1]
-    last = role.steps[second]
-    assert isinstance(last, Repeat)
-    without = [*role.steps[:second], replace(last, body=last.body[1:]), *role.steps[second + 1 :]]
-    assert refuses(spec, replace(plan, roles=(replace(role, steps=tuple(without)),)))
+    is_outer = [step for step in plan.roles[0].steps if isinstance(step, Repeat)].__contains__
+    assert refuses(spec, mutate(plan, is_outer, lambda step: (replace(step, body=step.body[1:]),), 1))
 
 
 def test_a_slot_that_was_loaded_long_ago_is_found() -> None:
@@ -182,14 +177,8 @@ ops:
 def send_to_both(plan: Plan) -> Plan:
     """Rank 0 loads for both CTAs of the cluster."""
 
-    def change(step: Any) -> Any:
-        return (
-            When(equal(Var("cbx", 2), 0), (replace(step, peers=Peers(bits=3, first=0)),))
-            if isinstance(step, Tma)
-            else None
-        )
-
-    return replace(plan, roles=rewrite(plan.roles, change))
+    first = equal(Var("cbx", 2), 0)
+    return mutate(plan, is_a(Tma), lambda step: (When(first, (replace(step, peers=Peers(bits=3, first=0)),)),))
 
 
 @pytest.mark.parametrize("few", ["bx // 2 == 40", "(bx // 2) * (bx // 2) % 97 == 50"])
@@ -230,15 +219,13 @@ def test_a_box_that_lies_outside_where_it_was_cut_is_found(axis: str) -> None:
     spec = tilegen.load(CUT % (("grid: {bx: 200}", 1, "bx", "bx") if axis == "bx" else ("", 200, "t", "t")))
     plan = plan_spec(spec)
 
-    def change(step: Any) -> Any:
-        if not isinstance(step, Tma):
-            return None
+    def change(step: Tma) -> tuple[Tma]:
         row, column, rest = step.at
         (v,) = (v for v in variables(row) if v.bound == 200)
         hit = equal(v * v % 211, 49)
-        return replace(step, at=(row - hit, column + hit * 13, rest))
+        return (replace(step, at=(row - hit, column + hit * 13, rest)),)
 
-    assert refuses(spec, replace(plan, roles=rewrite(plan.roles, change)))
+    assert refuses(spec, mutate(plan, is_a(Tma), change))
 
 
 SIZED = """kernel: sized

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.drawn_indices import draw_condition, draw_value
-from tests.interpret.edits import kernel
+from tests.interpret.kernels import kernel
 from tilegen.index import Index, Var, add, differ, equal, evaluate, less, maximum, minimum, mod, select, sub, substitute
 from tilegen.plan import Memory, Param, Plan, default_values
 from tilegen.proofs import Owned, bids, check_partition, find_unowned
@@ -59,7 +59,7 @@ def verdict(plan: Plan, owns: Sequence[Owned]) -> list[tuple[str, str, list[int]
     ]
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_thinned_grid_is_judged_as_the_whole(seed, monkeypatch):
     thinned = 0
@@ -191,7 +191,7 @@ def draw_turning_plan(rng: random.Random) -> tuple[Plan, tuple[Owned, ...]]:
     return kernel(memories=(y,), grid=grid, params=params), (owned,)
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(16))
 def test_owners_are_those_of_every_element(seed, monkeypatch):
     """Boxes that move on, and boxes that turn."""

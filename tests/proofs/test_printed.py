@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.interpret.edits import kernel, values
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code, refusal_of
+from tests.interpret.kernels import kernel, values
 from tests.mutants.table import SPECS
 from tilegen.index import Formula, Index, Var, add, mul
 from tilegen.interpret import FaultFound, interpret
@@ -107,9 +107,7 @@ def test_what_runs_is_what_is_printed(monkeypatch, fault):
     interpret(read_place(), [(1, 2, 0)], {"X": values}, {})
     print_by(monkeypatch, fault)
     assert [f.code for f in unproven_ranges(read_place())] == [OTHER_TEXT]
-    with pytest.raises(FaultFound) as found:
-        interpret(read_place(), [(1, 2, 0)], {"X": values}, {})
-    assert found.value.fault.code == DISAGREES
+    assert refusal_of(FaultFound, interpret, read_place(), [(1, 2, 0)], {"X": values}, {}).fault.code == DISAGREES
 
 
 def test_a_module_that_prints_has_the_function_of_the_plan():

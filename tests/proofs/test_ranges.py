@@ -13,8 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tilegen
-from tests.interpret.edits import S, fault_of, kernel, moves, mutate, put, q, r, tx, values
+from tests.faults.steps import moves, mutate
+from tests.faults.verdicts import fault_of
+from tests.interpret.kernels import S, kernel, put, q, r, tx, values
 from tests.plans import permute_sf, transpose
+from tests.session import examples
 from tilegen.index import (
     Formula,
     Index,
@@ -267,7 +270,7 @@ sums = st.builds(
 guard = st.builds(less, sums, sums)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(sums, sums, st.lists(guard, max_size=3))
 def test_what_is_proved_holds(x: Index, n: Index, guards: list[Index]):
     condition = every(*guards)
@@ -302,7 +305,7 @@ def test_low_bits_that_are_turned_stay_in_their_unit():
     assert not is_below((place ^ tx % 32) * 8, 1913, held)  # 240 is no multiple of 32
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(sums, sums, st.integers(1, 3), st.integers(0, 3), st.integers(0, 80), st.lists(guard, max_size=3))
 def test_what_is_proved_of_turned_bits_holds(p: Index, r: Index, q: int, t: int, n: int, guards: list[Index]):
     """A rule for them alone."""
@@ -317,7 +320,7 @@ def test_what_is_proved_of_turned_bits_holds(p: Index, r: Index, q: int, t: int,
 parts = st.builds(lambda i, j, n: i * a + j * b + n, *(st.integers(0, 3) for _ in range(3)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(parts, sums, st.integers(0, 40), sums, st.lists(guard, max_size=3))
 def test_what_is_proved_of_products_holds(p: Index, r: Index, q: int, s: Index, guards: list[Index]):
     """A rule for terms that a variable multiplies, alone: c is tried no more than a size of millions would be."""
@@ -331,7 +334,7 @@ def test_what_is_proved_of_products_holds(p: Index, r: Index, q: int, s: Index, 
         assert truth or not simpler
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(parts, parts, st.sampled_from(["/", "%"]), st.integers(1, 3), st.integers(-3, 12))
 def test_what_is_proved_of_dividends_holds(p: Index, d: Index, symbol: str, q: int, n: int):
     """A quotient and a remainder of what is 0 or more are at most what is divided."""
@@ -473,7 +476,7 @@ def test_too_many_boxes_are_not_compared():
     assert note.message == f"not proven: {1 << 30} boxes of Y"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 5), st.integers(1, 5), st.integers(1, 5), st.integers(1, 5))
 def test_partition_equals_painting(gx: int, gy: int, step_x: int, step_y: int, box_x: int, box_y: int):
     y = Memory("Y", "float32", (13, 11), (11, 1), "global", "out")

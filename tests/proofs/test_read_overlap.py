@@ -105,6 +105,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("row", ["N % 97 // 96", "where(N > 4321, 1, 0)", "N // 4321", "min(max(N, 4320) - 4320, 3)"])
 def test_a_load_of_what_most_sizes_have_already_is_not_left_out(row: str) -> None:
     assert not takes_for(SIZED % (row, ""), SIZED % (row, ", when: N < 0"))

@@ -8,8 +8,7 @@ import tilegen
 from tests.proofs.test_few_ctas import HEAD
 from tilegen.errors import ProofError
 from tilegen.planner import plan_spec
-from tilegen.proofs.runs import check_run
-from tilegen.proofs.sample import draw_sample
+from tilegen.proofs.runs import check_run, draw_sample
 
 ROWS = (
     HEAD.replace("{bx: 12}", "{bx: 64}")

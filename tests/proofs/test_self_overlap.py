@@ -73,7 +73,7 @@ def test_some_trips_tell_ctas_apart_as_all_do(first: str, then: str, monkeypatch
     compare_with_all(LOOPED.replace("FIRST", first).replace("THEN", then), monkeypatch)
 
 
-@pytest.mark.sweep(10)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_some_trips_of_every_spec_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compare_with_all(path, monkeypatch)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
-from tests.rewriting import change_memories, change_parts
+from tests.faults.parts import change_memories, change_parts
+from tests.faults.steps import mutate, with_steps
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError
 from tilegen.index import (
     Formula,
@@ -39,10 +40,6 @@ SPECS = Path(__file__).resolve().parents[2] / "specs"
 TURN = Callable[[Var], Index]
 
 
-def in_steps(plan: Plan, change: Callable[[Any], Any]) -> Plan:
-    return change_parts(plan, change, "roles")
-
-
 def turned(x: Index, name: str, turn: TURN) -> Index:
     return substitute(x, {v.name: turn(v) for v in variables(x) if v.name == name})
 
@@ -55,7 +52,7 @@ def moved(memory: str, name: str, turn: TURN) -> Callable[[Plan], Plan]:
             return Ref(x.memory, tuple(turned(at, name, turn) for at in x.at))
         return None
 
-    return lambda plan: in_steps(plan, change)
+    return lambda plan: change_parts(plan, change)
 
 
 def guarded(name: str, turn: TURN) -> Callable[[Plan], Plan]:
@@ -66,7 +63,7 @@ def guarded(name: str, turn: TURN) -> Callable[[Plan], Plan]:
             return turned(x, name, turn)
         return None
 
-    return lambda plan: in_steps(plan, change)
+    return lambda plan: change_parts(plan, change)
 
 
 def pitched(memory: str, turn: Callable[[Index], Index]) -> Callable[[Plan], Plan]:
@@ -80,13 +77,11 @@ def code(name: str, fault: Callable[[Plan], Plan]) -> str:
     """What the proofs find in a spec with a fault."""
     spec = tilegen.load(SPECS / f"{name}.yaml")
     plan = plan_spec(spec)
-    wrong = fault(plan)
-    assert wrong != plan
-    return proof_code(lambda: prove(spec, wrong))
+    return proof_code(lambda: prove(spec, fault(plan)))
 
 
 # ---------------------------------------------------------------- the largest sizes
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "memory", "var", "most"),
     [
@@ -108,6 +103,7 @@ def code_of_runs(name: str, change: Callable[[Plan], Plan]) -> str:
     return proof_code(lambda: [check_run(spec, plan, run) for run in list_runs(spec, plan)])
 
 
+@pytest.mark.slow
 def test_a_pitch_that_stops_growing_is_found() -> None:
     assert code_of_runs("rows_any_size", pitched("X", lambda ldx: minimum(ldx, 4096))) == "TG420"
 
@@ -137,7 +133,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("meet", ["k < 500", "k < 5000", "k != 4095", "N < 640000"])
 def test_a_hazard_of_late_trips_is_found(meet: str) -> None:
     with pytest.raises(ProofError, match="TG403"):
@@ -153,43 +149,29 @@ def test_a_condition_that_no_size_turns_is_none(meet: str) -> None:
 def test_trips_that_are_left_out_of_long_loops_are_found() -> None:
     spec = tilegen.load(LONG.replace("MEET", "k >= 0"))
 
-    def cut(x: Any) -> Any:
-        return (
-            dataclasses.replace(x, count=minimum(x.count, 4096))
-            if isinstance(x, Repeat) and x.var.name == "k"
-            else None
-        )
-
-    plan = in_steps(plan_spec(spec), cut)
+    plan = mutate(
+        plan_spec(spec), lambda x: isinstance(x, Repeat) and x.var.name == "k",
+        lambda x: (dataclasses.replace(x, count=minimum(x.count, 4096)),),
+    )  # fmt: skip
     assert proof_code(lambda: prove(spec, plan)) == "TG420"
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_at_the_largest_sizes_is_said() -> None:
     notes = tilegen.build(LONG.replace("MEET", "k >= 0").replace("k % 3", "k * k % 3")).proof.notes
     assert "not proven: what CTAs do with N = 1048576, which would take too long" in notes
 
 
 # ---------------------------------------------------------------- loops that two parameters bound
-TWO = """kernel: two
-params: {M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}
-grid: {bx: 4}
-threads: 64
-buffers:
-  X: {scope: global, dtype: float32, shape: [4, 8192, 128]}
-  Y: {scope: global, dtype: float32, shape: [4, 8192, 128], partial: true}
-  t: {scope: shared, dtype: float32, shape: [3, 128]}
-ops:
-  - for: {k: "COUNT"}
-    do:
-      - copy: {src: "X[bx, k]", dst: "t[k % 3]"}
-      - when: "MEET"
-        do:
-          - sync: cta
-      - copy: {src: "t[k % 3]", dst: "Y[bx, k]", variant: scalar}
-      - sync: cta
-"""
+SIZES = "{M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}"
+TWO = change_text(
+    LONG, ("kernel: late", "kernel: two"), ("{N: {default: 12800, max: 1048576, multiple_of: 128}}", SIZES),
+    ("k: N // 128", 'k: "COUNT"'), ("MEET", '"MEET"'), ("k*128 : +128", "k"), ("[4, N]", "[4, 8192, 128]"),
+    ("128]}\n  t:", "128], partial: true}\n  t:"),
+)  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("count", "meet"),
     [
@@ -222,7 +204,7 @@ def when(name: str, rest: int, of: int) -> TURN:
     return lambda v: sub(v, equal(mod(v, of), rest))
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "param", "of", "rest"),
     [
@@ -242,12 +224,14 @@ def test_an_end_that_is_wrong_where_one_size_is_below_another_is_found() -> None
     assert code("transpose_any_size", guarded("M", lambda m: sub(m, less(m, n)))) in ("TG418", "TG420")
 
 
+@pytest.mark.slow
 def test_an_end_that_is_wrong_for_a_pair_of_remainders_is_found() -> None:
     n = Var("N", 1048577, 1, 1)
     both = guarded("M", lambda m: sub(m, every(equal(mod(m, 32), 7), equal(mod(n, 32), 9))))
     assert code("transpose_any_size", both) in ("TG418", "TG420")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("meet", ["N // 128 % 97 != 50", "N != 128000", "N // 128 % 97 != 50 or N < 900000"])
 def test_a_hazard_of_one_remainder_is_found(meet: str) -> None:
     with pytest.raises(ProofError, match="TG403"):
@@ -284,7 +268,7 @@ def test_a_slot_that_two_sizes_together_make_wrong_is_found(condition: str) -> N
     assert proof_code(lambda: prove(spec, plan))
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -318,7 +302,7 @@ def left_out(condition: Index) -> tuple[Spec, Plan]:
     spec = tilegen.load(SIZED)
     plan = plan_spec(spec)
     (role,) = plan.roles
-    return spec, replace(plan, roles=(replace(role, steps=(When(not_(condition), role.steps),)),))
+    return spec, with_steps(plan, When(not_(condition), role.steps))
 
 
 @pytest.mark.sweep(2)
@@ -342,6 +326,7 @@ def test_a_condition_that_nobody_turned_is_said() -> None:
     assert any("'(size_t)M * N % 1009 != 500' comes out otherwise" in n for n in prove(spec, plan).notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["bx_count == 50", "bx_count % 3 == 2 and M < 3", "bx == bx_count - 40"])
 def test_a_slot_that_one_count_of_ctas_makes_wrong_is_found(wrong: str) -> None:
     text = (SPECS / "tiles_resident.yaml").read_text()
@@ -349,6 +334,7 @@ def test_a_slot_that_one_count_of_ctas_makes_wrong_is_found(wrong: str) -> None:
     assert proof_code(lambda: prove(tilegen.load(text), plan_spec(tilegen.load(other))))
 
 
+@pytest.mark.slow
 def test_a_parameter_that_grows_in_large_steps_is_compared_with_ctas() -> None:
     """Its first 128 values hold 0 alone, by which nothing can be divided."""
     text = """kernel: rows

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tests.proofs.looped import COUNT, judged, print_counts
 from tilegen.errors import ProofError
 from tilegen.planner import plan_spec
@@ -96,6 +96,7 @@ def test_what_no_rule_is_known_for_runs_in_full(change, word) -> None:
     assert word in run.cut.uncut[0].what
 
 
+@pytest.mark.slow
 def test_a_run_in_full_beyond_the_budget_is_an_error() -> None:
     with pytest.raises(ProofError, match=r"TG426.*all trips of 't'.*follows no rule"):
         tilegen.build(text(1_000_000, "1000000", more=', when: "t * t % 5 < 3"'))
@@ -170,6 +171,7 @@ def test_a_count_of_ctas_and_of_a_parameter_is_run_from_no_trip_on() -> None:
     assert {min(dict(case)["N"], 2 * bx + 1) for case, ctas in runs for bx, _, _ in ctas} == {1, 2, 3, 4, 5}
 
 
+@pytest.mark.slow
 def test_a_loop_as_long_as_one_around_it_says_is_refused_at_once() -> None:
     nested = (
         "kernel: nested\nthreads: 64\ngrid: {bx: 4}\nbuffers:\n  X: {scope: global, dtype: float32, shape: [4, 64]}\n"
@@ -212,7 +214,7 @@ ops:
 """
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("places", [
     ("row", "where(t == 245, (t + 1) % 5, t % 5)"), ("row", "where(t == 2403, (t + 1) % 5, t % 5)"),
     ("row + where(t == 2403 and N == 4998, 1, 0)", "t % 5"),
@@ -223,7 +225,7 @@ def test_one_wrong_trip_of_an_order_without_a_rule_is_found_at_the_largest_size(
     assert proof_code(lambda: prove(spec, plan_spec(other))) in ("TG414", "TG420")
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_one_wrong_trip_of_one_cta_in_groups_is_found_at_every_size_that_is_tried(seed: int) -> None:
     """Of its row, its slot, or whether it is written; CTAs that do the same as others are left out before."""
@@ -241,6 +243,7 @@ def test_one_wrong_trip_of_one_cta_in_groups_is_found_at_every_size_that_is_trie
         assert proof_code(lambda text=text: prove(spec, plan_spec(tilegen.load(text)))), text
 
 
+@pytest.mark.slow
 def test_a_loop_in_an_order_without_a_rule_is_proved_with_few_lengths() -> None:
     spec = tilegen.load(GROUPED % ("row", "t % 5"))
     lengths = {run.case["N"] for run in list_runs(spec, plan_spec(spec)) if run.case["N"] < 4000}

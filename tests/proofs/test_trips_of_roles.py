@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.texts import change_text
+from tests.faults.verdicts import proof_code
 from tests.session import once
 from tests.specs.test_roles import ORDERS, ring
 from tilegen.interpret import Unsteady
@@ -53,13 +54,10 @@ def gemm() -> str:
 
 
 def planted(*changes: tuple[str, str]) -> str:
-    text = gemm()
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
-    return text
+    return change_text(gemm(), *changes)
 
 
+@pytest.mark.slow
 def test_few_trips_of_a_gemm_are_run_and_said() -> None:
     built = tilegen.build(tilegen.load(gemm(), params=SIZES))
     assert built.proof.notes[-1] == (
@@ -109,6 +107,7 @@ def test_a_fault_in_a_long_loop_is_found_by_few_trips(fault: str) -> None:
     assert full and cut != "", (full, cut)  # None: then all trips are run
 
 
+@pytest.mark.slow
 def test_most_faults_are_found_without_all_trips() -> None:
     found = [codes(planted(*changes), **SIZES)[1] for changes in FAULTS.values()]
     assert sum(code is not None for code in found) > len(FAULTS) - 3
@@ -191,7 +190,7 @@ def test_loops_of_equal_counts_are_cut(order: str) -> None:
         assert codes(long_ring(order, f"{count}", f"{count}")) == ("", "")
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @every_order
 def test_loops_of_other_names_run_in_full(order: str) -> None:
     assert codes(long_ring(order, "64", "64", "j")) == ("", None)
@@ -201,7 +200,7 @@ def test_loops_of_other_names_run_in_full(order: str) -> None:
     assert not any("trips were run" in note for note in built.proof.notes)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @every_order
 def test_loops_of_other_counts_are_wrong_in_the_cut_run_too(order: str) -> None:
     for loads, moves in ((64, 62), (64, 60), (64, 56), (64, 48), (64, 24), (48, 64), (62, 64)):
@@ -209,7 +208,7 @@ def test_loops_of_other_counts_are_wrong_in_the_cut_run_too(order: str) -> None:
         assert full and cut != "", (loads, moves)
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @every_order
 def test_a_loop_in_two_parts_in_one_role(order: str) -> None:
     """Stages that one role empties in two loops, the other fills in one: right, cut or not."""
@@ -248,7 +247,7 @@ AHEAD = {
 }
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", AHEAD)
 def test_a_loop_whose_last_trip_stands_apart(fault: str) -> None:
     """The last slices of K stand in a loop of one trip, whose variable has the name of the long one's."""

@@ -11,8 +11,8 @@ from functools import partial
 import pytest
 
 import tilegen
-from tests.interpret.edits import mutate
-from tests.mutants.judging import proof_code
+from tests.faults.steps import is_a, mutate
+from tests.faults.verdicts import proof_code
 from tilegen.index import Index, Var, add, equal, mod
 from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import Unsteady
@@ -157,6 +157,7 @@ def test_the_trips_that_ran_are_said() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_short_loop_that_holds_a_long_one_is_cut_too() -> None:
     spec = load(text(), KT=32, C=6)  # eight tiles each, or seven
     notes = prove(spec, plan_spec(spec)).notes
@@ -229,12 +230,9 @@ def test_a_phase_that_does_not_count_the_tiles_is_found(role: str, trip: int) ->
     """The parity of a wait in one tile, or in all, is that of the tile before."""
     spec = load(text())
     plan = plan_spec(spec)
-    number = [r.name for r in plan.roles].index(role)
     for when in (1, equal(Var("t_trip", 22), trip)):
-        change = partial(_turn_parity, when)
-        one = replace(plan, roles=(plan.roles[number],))
-        wrong = mutate(one, lambda step: isinstance(step, Await), change).roles
-        assert code_of(spec, replace(plan, roles=(*plan.roles[:number], *wrong, *plan.roles[number + 1 :])))
+        wrong = mutate(plan, is_a(Await), partial(_turn_parity, when), role=role)
+        assert code_of(spec, wrong)
 
 
 def _turn_parity(when: Index, step: Await) -> tuple[Step, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
-from tests.mutants.judging import proof_code
+from tests.faults.verdicts import proof_code
 from tilegen.errors import ProofError
 from tilegen.index import Index, Var, equal, every, less, not_, select, substitute
 from tilegen.pipeline import load
@@ -73,7 +73,7 @@ FAULTS: dict[str, tuple[str, int, Callable[[Index], Index]]] = {
 }
 
 
-@pytest.mark.sweep(3)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("arch", "dtype"), KINDS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault: str, arch: str, dtype: str) -> None:
@@ -85,7 +85,7 @@ def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault: str, arch: 
     assert error.value.diagnostics[0].code == "TG420"
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("arch", "variant"), [("sm_80", "mma_sync"), ("sm_90", "mma_sync"), ("sm_90a", "wgmma")])
 def test_rows_that_go_along_with_columns_are_found(arch: str, variant: str) -> None:
     """In the first and the last of square tiles of a square, rows and columns begin at the same place."""
@@ -102,7 +102,7 @@ MOVED: dict[str, tuple[int, Callable[[Index], Index]]] = {
 }
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", MOVED)
 def test_tiles_of_a_permute_that_read_elsewhere_are_found(fault: str) -> None:
     """They run on the diagonal of square tiles, where rows and columns begin at the same places."""
@@ -111,6 +111,7 @@ def test_tiles_of_a_permute_that_read_elsewhere_are_found(fault: str) -> None:
     assert find_code(change_reads(spec, "X", *MOVED[fault])) == "TG420"
 
 
+@pytest.mark.slow
 def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["tilegen.proofs.looking"], "MOST_SEEN", 4)
     notes = tilegen.build(PRODUCT.format(arch="sm_80", dtype="bfloat16")).proof.notes
@@ -121,7 +122,7 @@ def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch: pytest.MonkeyP
 LEFT_OUT = [(op, *kind) for kind in KINDS for op in ("mma", "fill", "copy") if (op, kind[0]) != ("fill", "sm_90a")]
 
 
-@pytest.mark.sweep(4)
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("op", "arch", "dtype"), LEFT_OUT)  # wgmma fills nothing: its first product counts alone
 def test_an_op_that_one_tile_leaves_out_is_found(op: str, arch: str, dtype: str) -> None:
     spec = load_product(arch, dtype)
@@ -159,6 +160,7 @@ ops:
     assert not find_code(spec)
 
 
+@pytest.mark.slow
 def test_slots_go_on_from_tile_to_tile() -> None:
     """Five k-tiles in four slots: each CTA's next tile begins at another slot, and of 16 tiles a few are compared."""
     text = PRODUCT.format(arch="sm_90a", dtype="bfloat16").replace("256", "320").replace("1024", "8192")
@@ -169,6 +171,7 @@ def test_slots_go_on_from_tile_to_tile() -> None:
     assert not check_whole(spec, plan_spec(spec), run)
 
 
+@pytest.mark.slow
 def test_as_many_ctas_run_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many that differ; a note says that the others did not run. Where not even one can, that is an error."""
     spec = load(PRODUCT.format(arch="sm_80", dtype="bfloat16").replace("1024", "200"))

@@ -127,7 +127,7 @@ def _is_of_grid(said: str) -> bool:
 
 def _code_of_runs(spec: Any, plan: Any) -> str:
     """What the chosen runs alone find."""
-    from tests.mutants.judging import proof_code
+    from tests.faults.verdicts import proof_code
     from tilegen.proofs.runs import check_run, list_runs
 
     try:
@@ -138,7 +138,7 @@ def _code_of_runs(spec: Any, plan: Any) -> str:
 
 def _code_of_all(spec: Any, plan: Any, proof: Any) -> str:
     """What all CTAs and trips show, at all small sizes and those that the proof ran."""
-    from tests.mutants.judging import proof_code
+    from tests.faults.verdicts import proof_code
     from tilegen.index.recurrences import ALL_TRIPS
     from tilegen.proofs.meaning import check_meaning, parameter_cases
     from tilegen.proofs.runs import list_runs

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import SpecError, format_error
 from tilegen.pipeline import load
 from tilegen.spec.rules import RULES
@@ -19,14 +20,13 @@ BAD = sorted((ROOT / "tests" / "bad_specs").glob("*.yaml"))
 @pytest.mark.parametrize("path", BAD, ids=lambda p: p.stem)
 def test_a_broken_spec_says_what_is_wrong(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    with pytest.raises(SpecError) as caught:
-        load(path.relative_to(ROOT).as_posix())
+    caught = refusal_of(SpecError, load, path.relative_to(ROOT).as_posix())
     golden = path.with_suffix(".txt")
-    printed = format_error(caught.value) + "\n"
+    printed = format_error(caught) + "\n"
     if os.environ.get("UPDATE_GOLDEN") == "1":
         golden.write_text(printed, encoding="utf-8")
     assert printed == golden.read_text(encoding="utf-8")
-    assert {d.code for d in caught.value.diagnostics} <= set(RULES)
+    assert {d.code for d in caught.diagnostics} <= set(RULES)
 
 
 def test_every_code_of_the_loader_has_a_broken_spec() -> None:

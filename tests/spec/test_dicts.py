@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.faults.verdicts import refusal_of
+from tests.session import examples
 from tilegen.errors import SpecError, format_error
 from tilegen.ops import ALL_OPS
 from tilegen.planner import plan_spec
@@ -48,10 +50,9 @@ def spec(**more: Any) -> dict[str, Any]:
 
 def refused(given: Any) -> list[tuple[str, str]]:
     """Place and code of everything that is wrong."""
-    with pytest.raises(SpecError) as caught:
-        load(given, ALL_OPS)
-    assert format_error(caught.value)
-    return [(str(d.mark), d.code) for d in caught.value.diagnostics]
+    caught = refusal_of(SpecError, load, given, ALL_OPS)
+    assert format_error(caught)
+    return [(str(d.mark), d.code) for d in caught.diagnostics]
 
 
 # ---------------------------------------------------------------- the same as its YAML
@@ -79,7 +80,7 @@ DATA = st.dictionaries(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=DATA)
 def test_yaml_reads_back_what_was_given(data: dict[str, Any]) -> None:
     found = read(write_dict(data))
@@ -172,10 +173,9 @@ def test_everything_that_yaml_could_not_hold_is_found_at_once() -> None:
 
 
 def test_the_text_of_the_error_has_place_code_and_fix() -> None:
-    with pytest.raises(SpecError) as caught:
-        load(spec(thread=32), ALL_OPS)
-    assert str(caught.value).startswith("thread: TG101: unknown key 'thread' in the spec (")
-    assert " --> thread\n" in format_error(caught.value) and "| thread: 32\n" in format_error(caught.value)
+    caught = refusal_of(SpecError, load, spec(thread=32), ALL_OPS)
+    assert str(caught).startswith("thread: TG101: unknown key 'thread' in the spec (")
+    assert " --> thread\n" in format_error(caught) and "| thread: 32\n" in format_error(caught)
 
 
 def test_hints_name_the_statement_by_its_keys() -> None:

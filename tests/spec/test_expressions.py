@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tilegen.errors import Mark
 from tilegen.index import Var, bound, dividends, evaluate, least
 from tilegen.spec.expressions import parse_value
@@ -96,7 +97,7 @@ def python_value(text: str, values: dict[str, int]) -> Any:
     return eval(spelled, {"__builtins__": {}}, {k: _Whole(v) for k, v in {**values, "K": 6}.items()} | calls)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(st.one_of(numbers(3), conditions(2)), VALUES)
 def test_an_expression_means_what_python_means(text: str, values: dict[str, int]) -> None:
     try:
@@ -112,7 +113,7 @@ def test_an_expression_means_what_python_means(text: str, values: dict[str, int]
     assert np.all(evaluate(index, arrays) == int(expected))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(numbers(3), conditions(2)), VALUES)
 def test_what_is_divided_and_negative_is_told(text: str, values: dict[str, int]) -> None:
     """Where no dividend that is said to count is negative, the value is that of Python, which divides downwards."""

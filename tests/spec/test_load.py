@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.verdicts import refusal_of
 from tilegen import layouts
 from tilegen.errors import InputError, SpecError
 from tilegen.index import Var, bound, evaluate, least
@@ -37,9 +38,7 @@ def load_op(op: str, head: str = "") -> Call:
 
 
 def codes(text: str, **more: Any) -> list[str]:
-    with pytest.raises(SpecError) as caught:
-        load_text(text, **more)
-    return [d.code for d in caught.value.diagnostics]
+    return [d.code for d in refusal_of(SpecError, load_text, text, **more).diagnostics]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "specs").glob("*.yaml")), ids=lambda p: p.stem)
@@ -343,8 +342,9 @@ def test_a_fault_is_reported_once_where_its_cause_is() -> None:
 
 
 def test_errors_come_in_the_order_of_the_file() -> None:
-    with pytest.raises(SpecError) as caught:
-        load_text("thraeds: 1\ngrid: {bx: Q}\nbuffers:\n  A: {scope: shared}\nops:\n  - copi: {}\n")
-    lines = [d.mark.line for d in caught.value.diagnostics if d.mark]
+    caught = refusal_of(
+        SpecError, load_text, "thraeds: 1\ngrid: {bx: Q}\nbuffers:\n  A: {scope: shared}\nops:\n  - copi: {}\n"
+    )
+    lines = [d.mark.line for d in caught.diagnostics if d.mark]
     assert lines == sorted(lines)
     assert len(lines) == 5

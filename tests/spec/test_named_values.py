@@ -55,6 +55,7 @@ def tree_of(spec: dict[str, Any]) -> Any:
     return call.expression.tree, call.expression.wholes
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("op", ["elementwise", "reduce"])
 @pytest.mark.parametrize("seed", range(12))
 def test_a_name_stands_for_its_value(seed: int, op: str) -> None:

@@ -51,7 +51,7 @@ def say(text: str) -> list[str]:
     return []
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_misspelt_key_is_one_error(path: Path) -> None:
     text, rng = path.read_text(encoding="utf-8"), Random(path.stem)
@@ -63,7 +63,7 @@ def test_a_misspelt_key_is_one_error(path: Path) -> None:
             assert len(said) == 1, (key, wrong, said)
 
 
-@pytest.mark.sweep(12)
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_misspelt_declaration_is_one_error_at_all_its_uses(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

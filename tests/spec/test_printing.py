@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from specs.kernels import build_again, build_spec, every_spec
 
+from tests.session import examples
 from tests.spec.test_expressions import VALUES, conditions, numbers, parse
 from tests.spec.test_spec_fuzz import RICH, mutated
 from tilegen.errors import SpecError, TilegenError
@@ -143,7 +144,7 @@ def test_what_is_not_known_is_refused() -> None:
 
 
 # ---------------------------------------------------------------- random ones
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(numbers(3), conditions(3)), VALUES)
 def test_an_expression_is_read_back(text: str, values: dict[str, int]) -> None:
     try:
@@ -156,7 +157,7 @@ def test_an_expression_is_read_back(text: str, values: dict[str, int]) -> None:
     assert evaluate(again, values) == evaluate(index, values)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.one_of(numbers(3), conditions(3)))
 def test_no_parentheses_but_those_that_are_needed(text: str) -> None:
     """Without any pair it is another expression, or none."""
@@ -188,7 +189,7 @@ def read(text: str) -> Index | None:
         return None
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(200), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated())
 def test_a_mutated_spec_that_loads_is_printed(text: str) -> None:
     try:

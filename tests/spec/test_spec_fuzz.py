@@ -8,9 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.session import examples
 from tests.spec.fuzz import PIECES, RICH, TEXTS, answer, change, mutate
 from tilegen.ops import ALL_OPS
 from tilegen.spec import load
+
+FUZZ = int(os.environ.get("TILEGEN_FUZZ", examples(300)))
 
 
 @st.composite
@@ -28,7 +31,7 @@ def check_answer(text: str) -> None:
 
 
 @settings(
-    max_examples=int(os.environ.get("TILEGEN_FUZZ", "300")),
+    max_examples=FUZZ,
     deadline=None,
     derandomize="TILEGEN_FUZZ" not in os.environ,
     suppress_health_check=list(HealthCheck),
@@ -38,13 +41,13 @@ def test_a_mutated_spec_loads_or_is_refused(text: str) -> None:
     check_answer(text)
 
 
-@settings(max_examples=int(os.environ.get("TILEGEN_FUZZ", "300")) // 3, deadline=None, derandomize=True)
+@settings(max_examples=FUZZ // 3, deadline=None, derandomize=True)
 @given(st.text(max_size=80))
 def test_any_text_loads_or_is_refused(text: str) -> None:
     check_answer(text)
 
 
-@settings(max_examples=int(os.environ.get("TILEGEN_FUZZ", "300")) // 3, deadline=None, derandomize=True)
+@settings(max_examples=FUZZ // 3, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([*PIECES, "X", "s", "k", "1", "2", "32", "+", "=="]), max_size=30), st.booleans())
 def test_any_region_and_condition_loads_or_is_refused(words: list[str], is_region: bool) -> None:
     quoted = "".join(words).replace("\\", "").replace('"', "").replace("\n", " ").replace("\x00", "")
@@ -52,7 +55,7 @@ def test_any_region_and_condition_loads_or_is_refused(words: list[str], is_regio
     check_answer(RICH.replace(old, new))
 
 
-@pytest.mark.sweep(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [*range(4), *(pytest.param(part, marks=pytest.mark.slow) for part in range(4, 8))])
 def test_a_mutated_spec_is_built_or_refused(part: int) -> None:
     """``python -m tests.spec.fuzz`` tries as many as are wanted."""
@@ -60,6 +63,7 @@ def test_a_mutated_spec_is_built_or_refused(part: int) -> None:
         assert answer(mutate(number))
 
 
+@pytest.mark.slow
 def test_the_unchanged_texts_load() -> None:
     for text in TEXTS:
         load(text, ALL_OPS)

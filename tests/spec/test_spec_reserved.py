@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import tilegen
-from tilegen.ops.mma.rows import WGMMA_ROWS
+from tilegen.ops.mma.atoms import WGMMA_ROWS
 from tilegen.spec.names import PRELUDE, reserved_reason
 
 TEMPLATES = Path(tilegen.__file__).parent / "templates"

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from tests.faults.verdicts import refusal_of
 from tilegen.arch import ARCHES
 from tilegen.arch.data import TensorMemory
 from tilegen.cli import cli
@@ -105,9 +106,7 @@ def test_the_spec_is_printed_and_read_back(tmp_path: Path) -> None:
 
 
 def test_there_is_nothing_to_build() -> None:
-    with pytest.raises(SpecError) as caught:
-        build(ACCUMULATOR)
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, build, ACCUMULATOR).diagnostics
     assert found.code == "TG303" and found.hint and found.mark is not None
     assert (found.mark.line, found.mark.column) == (9, 6)
 
@@ -233,9 +232,7 @@ def test_the_last_lane_and_column_are_the_hardwares(buffer: tuple[str, tuple[int
     if not code:
         assert load(write(buffer)).buffer("a").layout_text == buffer[2]
         return
-    with pytest.raises(SpecError) as caught:
-        load(write(buffer))
-    assert [d.code for d in caught.value.diagnostics] == [code]
+    assert [d.code for d in refusal_of(SpecError, load, write(buffer)).diagnostics] == [code]
 
 
 @pytest.mark.parametrize(("columns", "ctas", "fits"), [(128, 4, 4), (129, 2, 2), (129, 3, 2), (1, 16, 16), (1, 17, 16)])
@@ -249,9 +246,7 @@ def test_the_ctas_of_a_multiprocessor_share_its_columns(columns: int, ctas: int,
         (said,) = (c["proof"] for c in explain(text)["choices"] if c["question"] == "ctas_per_sm")
         assert said.endswith(f"; {taken} columns of tensor memory each, of 512")
         return
-    with pytest.raises(SpecError) as caught:
-        explain(text)
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(SpecError, explain, text).diagnostics
     assert (found.code, found.hint) == ("TG311", f"at most {fits} do") and found.mark is not None
     assert "columns of tensor memory; sm_100a has 512" in found.message
 
@@ -289,9 +284,7 @@ def test_only_archs_with_tensor_memory_take_it(arch: str) -> None:
     if ARCHES[arch].tensor_memory:
         assert load(ACCUMULATOR, arch).arch == arch
         return
-    with pytest.raises(SpecError) as caught:
-        load(ACCUMULATOR, arch)
-    (found,) = caught.value.diagnostics  # one for both buffers
+    (found,) = refusal_of(SpecError, load, ACCUMULATOR, arch).diagnostics  # one for both buffers
     assert (found.code, found.hint) == ("TG106", "archs that have it: sm_100a") and found.mark is not None
 
 

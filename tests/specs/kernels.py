@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -11,6 +10,7 @@ from random import Random
 
 import pytest
 
+from benchmarks.gpu_files import has_passes
 from tests.meaning import MEANINGS
 from tests.session import once
 from tilegen.arch import ARCHES
@@ -24,23 +24,27 @@ from tilegen.render import render
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
-
-def _has_passes(text: str) -> bool:
-    """Does a spec say several kernels, or a gemm that becomes two?"""
-    return re.search(r"^passes:|\bgemm: .*\bsplit: ", text, re.M) is not None
-
-
 ROOT = Path(__file__).parents[2]
 ALL_SPECS = sorted((ROOT / "specs").glob("*.yaml"))
-PROGRAMS = [path for path in ALL_SPECS if _has_passes(path.read_text(encoding="utf-8"))]  # tests/programs has these
+PROGRAMS = [p for p in ALL_SPECS if has_passes(p.read_text(encoding="utf-8"))]  # tests/programs has these
 SPECS = [path for path in ALL_SPECS if path not in PROGRAMS]
+# Their proofs take longest, and a shorter one of each family stays: `make slow` has these.
+LONG = frozenset({
+    "attention", "attention_hopper", "blocks_so_far", "conv3x3", "gemm_batched", "gemm_bias_gelu", "gemm_double",
+    "gemm_f32", "gemm_few_tiles", "gemm_fp8", "gemm_int8_rows", "gemm_mma", "gemm_odd", "gemm_pairs",
+    "gemm_residual", "gemm_silu", "gemm_step1", "gemm_step4", "gemm_w8a16", "hgemm_cluster", "hgemm_persistent",
+    "hgemm_ring", "hgemm_shared_k", "hgemm_step4", "permute_auto", "permute_ring", "row_statistics",
+    "rows_any_size", "rows_auto", "sgemm_small", "sgemm_step1", "stencil", "tiles_by_turns", "tiles_resident",
+    "transpose_bytes", "transpose_f16", "transpose_tma", "transpose_u8",
+})  # fmt: skip
 
 
 def every_spec(test: Callable[..., None]) -> Callable[..., None]:
     """The test over every spec, shuffled by its file: processes that go on side by side then rarely wait for what the
     other is making, and find half of it made. Of two that go the same way round, one ends up behind the other."""
     order = Random(test.__module__.removeprefix("tests.")).sample(SPECS, len(SPECS))
-    marked: Callable[..., None] = pytest.mark.parametrize("path", order, ids=lambda path: path.stem)(test)
+    cases = [pytest.param(path, marks=pytest.mark.slow if path.stem in LONG else (), id=path.stem) for path in order]
+    marked: Callable[..., None] = pytest.mark.parametrize("path", cases)(test)
     return marked
 
 

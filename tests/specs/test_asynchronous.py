@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import TilegenError
 from tilegen.pipeline import build, load
 from tilegen.spec.outline import outline
@@ -21,9 +22,7 @@ def kernel(
 
 
 def found(text: str) -> tuple[str, str, str]:
-    with pytest.raises(TilegenError) as caught:
-        build(text)
-    d = caught.value.diagnostics[0]
+    d = refusal_of(TilegenError, build, text).diagnostics[0]
     return d.code, d.message, d.hint
 
 
@@ -124,15 +123,12 @@ def test_copies_of_other_threads_or_conditions_arrive_for_themselves(other: str)
 
 def test_commits_and_waits_are_not_blamed_for_a_copy_that_was_refused() -> None:
     text = kernel('  - copy: {src: "s[0:4]", dst: "s[4:8]", async: true}', "  - commit", "  - wait: 0", OUT)
-    with pytest.raises(TilegenError) as caught:
-        build(text)
-    (only,) = caught.value.diagnostics
+    (only,) = refusal_of(TilegenError, build, text).diagnostics
     assert only.code == "TG301" and only.message.endswith("reg_reg, scalar: it is not asynchronous")
 
 
 def test_shared_memory_that_mbarriers_overflow_is_said_at_a_buffer() -> None:
     load, out = LOAD.replace("dst: s", 'dst: "s[0:32]"'), OUT.replace("src: s", 'src: "s[0:32]"')
-    with pytest.raises(TilegenError) as caught:
-        build(kernel(load, FULL, out, s="shape: [908, 64]"))  # 232448 bytes, all that there is
-    (only,) = caught.value.diagnostics
+    # 232448 bytes, all that there is
+    (only,) = refusal_of(TilegenError, build, kernel(load, FULL, out, s="shape: [908, 64]")).diagnostics
     assert only.code == "TG210" and "buffers and barriers take 232456 bytes" in only.message and only.mark

@@ -306,6 +306,7 @@ ops:
     assert "    warning: 2560 sectors of Y are written, and 320 hold what is touched: each is moved 8.00 times" in page
 
 
+@pytest.mark.slow
 def test_a_floor_that_is_not_counted_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     needs.count_needed_sectors.cache_clear()
     monkeypatch.setattr(needs, "MOST_ADDRESSES", 16)

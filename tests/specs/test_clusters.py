@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.rewriting import order_only_ctas
-from tilegen.errors import ProofError, TilegenError
-from tilegen.interpret import FaultFound, interpret
-from tilegen.pipeline import build, load
-from tilegen.plan import Arrive, Plan, Step, Sync, Tma, effects
+from tests.faults.parts import order_only_ctas
+from tests.faults.steps import Change, Match, drop, is_a, is_sync, mutate, turn
+from tests.faults.verdicts import build_codes, proof_code
+from tilegen.errors import ProofError
+from tilegen.interpret import interpret
+from tilegen.pipeline import load
+from tilegen.plan import Arrive, Plan, Tma
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.proofs.meaning import proving_inputs
@@ -48,24 +50,16 @@ def shared_ring(
     )
 
 
-def codes(text: str) -> set[str]:
-    try:
-        build(text)
-    except TilegenError as error:
-        return {d.code for d in error.diagnostics}
-    return set()
-
-
 every_order = pytest.mark.parametrize("order", ORDERS)
 
 
 @every_order
 def test_a_ring_of_two_ctas_is_proved(order: str) -> None:
-    assert codes(shared_ring(order)) == set()
+    assert build_codes(shared_ring(order)) == set()
     by_warps = MET.replace("role", "warp") + RELEASE.replace("to: cbx", "to: cbx, scope: warp")
-    assert codes(shared_ring(order, move=WAIT_FULL + READ + by_warps)) == set()
+    assert build_codes(shared_ring(order, move=WAIT_FULL + READ + by_warps)) == set()
     by_threads = MET.replace("role", "warp") + RELEASE.replace("to: cbx", "to: cbx, scope: thread")
-    assert codes(shared_ring(order, move=WAIT_FULL + READ + by_threads)) == set()
+    assert build_codes(shared_ring(order, move=WAIT_FULL + READ + by_threads)) == set()
 
 
 HALVED = FILL.replace("k]", "k, cbx*128 : +128]", 1).replace("s[k % 2]", "s[k % 2, 0 : +128]", 1)
@@ -95,63 +89,35 @@ FAULTS = {
 @pytest.mark.parametrize("wrong", FAULTS, ids=str)
 def test_a_fault_between_ctas_is_found(order: str, wrong: str) -> None:
     changed, expected = FAULTS[wrong]
-    found = codes(shared_ring(order, **changed))
+    found = build_codes(shared_ring(order, **changed))
     assert found and found <= set(expected.split()), found
 
 
 # ---------------------------------------------------------------- faults that no spec can say
-def _change(steps: tuple[Step, ...], change: Callable[[Step], tuple[Step, ...]]) -> tuple[Step, ...]:
-    out: list[Step] = []
-    for step in steps:
-        if effects(step).body:
-            step = replace(step, body=_change(effects(step).body, change))  # type: ignore[call-arg]
-        out += change(step)
-    return tuple(out)
-
-
-def _in_every_role(plan: Plan, change: Callable[[Step], tuple[Step, ...]]) -> Plan:
-    return replace(plan, roles=tuple(replace(r, steps=_change(r.steps, change)) for r in plan.roles))
-
-
-def _announce_one_part(step: Step) -> tuple[Step, ...]:
-    return (replace(step, bytes=step.bytes // 2),) if isinstance(step, Arrive) else (step,)
-
-
-def _bring_to_one(step: Step) -> tuple[Step, ...]:
-    return (replace(step, peers=replace(step.peers, bits=1)),) if isinstance(step, Tma) and step.peers else (step,)
-
-
-def _tell_one(step: Step) -> tuple[Step, ...]:
-    return (replace(step, rank=0),) if isinstance(step, Arrive) and step.rank is not None else (step,)
-
-
-def _never_meet(step: Step) -> tuple[Step, ...]:
-    return () if isinstance(step, Sync) and step.scope == "cluster" else (step,)
-
-
-PLANTED = {
-    "bytes of one part are announced": (_announce_one_part, "TG413 TG422 TG434"),
-    "a part is brought to one CTA": (_bring_to_one, "TG413 TG422"),
-    "one CTA is told twice": (_tell_one, "TG403 TG413 TG425 TG434"),
-    "nobody meets": (_never_meet, "TG435"),
-}
+MEETS = is_sync("cluster")
+PLANTED: dict[str, tuple[Match, Change, str]] = {
+    "bytes of one part are announced": (
+        is_a(Arrive), lambda step: (replace(step, bytes=step.bytes // 2),), "TG413 TG422 TG434"),
+    "a part is brought to one CTA": (
+        lambda step: isinstance(step, Tma) and step.peers is not None,
+        lambda step: (replace(step, peers=replace(step.peers, bits=1)),), "TG413 TG422"),
+    "one CTA is told twice": (
+        lambda step: isinstance(step, Arrive) and step.rank is not None, turn(rank=0), "TG403 TG413 TG425 TG434"),
+    "nobody meets": (MEETS, drop, "TG435"),
+}  # fmt: skip
 
 
 @every_order
 @pytest.mark.parametrize("wrong", PLANTED)
 def test_a_fault_in_the_plan_is_found(order: str, wrong: str) -> None:
-    change, expected = PLANTED[wrong]
-    assert run(shared_ring(order), lambda plan: _in_every_role(plan, change)) in expected.split()
+    match, change, expected = PLANTED[wrong]
+    assert run(shared_ring(order), lambda plan: mutate(plan, match, change)) in expected.split()
 
 
 @every_order
 @pytest.mark.parametrize("who", THREADS)
 def test_a_role_that_does_not_meet_the_cluster_is_waited_for(order: str, who: str) -> None:
-    def leave(plan: Plan) -> Plan:
-        roles = (replace(r, steps=_change(r.steps, _never_meet)) if r.name == who else r for r in plan.roles)
-        return replace(plan, roles=tuple(roles))
-
-    assert run(shared_ring(order), leave) == "TG413"
+    assert run(shared_ring(order), lambda plan: mutate(plan, MEETS, drop, role=who)) == "TG413"
 
 
 def run(text: str, change: Callable[[Plan], Plan]) -> str:
@@ -160,11 +126,7 @@ def run(text: str, change: Callable[[Plan], Plan]) -> str:
     plan = plan_spec(spec)
     inputs = next(iter(proving_inputs(spec, plan, {})))
     interpret(plan, [(0, 0, 0)], inputs)
-    try:
-        interpret(change(plan), [(0, 0, 0)], inputs)
-    except FaultFound as fault:
-        return fault.diagnostics[0].code
-    return ""
+    return proof_code(lambda: interpret(change(plan), [(0, 0, 0)], inputs))
 
 
 # ---------------------------------------------------------------- how far arrivals order
@@ -176,12 +138,16 @@ RELEASES = {
 }
 
 
+def orders_of(text: str) -> dict[str, str]:
+    return {b.name: b.order for b in plan_spec(load(text)).barriers}
+
+
 @every_order
 @pytest.mark.parametrize("by", RELEASES)
 def test_an_arrival_of_the_cta_orders_no_read_before_the_peers_fill(order: str, by: str) -> None:
     text = shared_ring(order, move=WAIT_FULL + READ + RELEASES[by])
     assert run(text, lambda plan: order_only_ctas(plan, "free")) == "TG403"
-    assert run(text, lambda plan: order_only_ctas(plan, "full")) == ""
+    assert orders_of(text)["full"] == "cta"
 
 
 RELAYED = (  # the role that fills tells the peers that the other has read
@@ -195,16 +161,15 @@ def test_one_role_tells_the_peers_what_another_has_read(order: str) -> None:
     text = shared_ring(order, *RELAYED).replace(
         "free: {slots: 2, open: true}", "free: {slots: 2}\n  done: {slots: 2, open: true}"
     )
-    assert codes(text) == set()
-    assert [b.order for b in plan_spec(load(text)).barriers if b.name == "free"] == ["cluster"]
+    assert build_codes(text) == set()
     assert run(text, lambda plan: order_only_ctas(plan, "free")) == "TG403"
-    assert run(text, lambda plan: order_only_ctas(plan, "done")) == "", "it is told within the CTA"
+    assert orders_of(text) == {"full": "cta", "free": "cluster", "done": "cta"}, "it is told within the CTA"
 
 
 @every_order
 def test_what_tma_alone_reads_needs_no_order_of_the_cluster(order: str) -> None:
     sent = '          - copy: {src: "s[k % 2]", dst: "Y[bx, k]", variant: tma}\n          - wait: {tma: 0}\n'
-    assert codes(shared_ring(order, move=WAIT_FULL + sent + MET + RELEASE)) == set()
+    assert build_codes(shared_ring(order, move=WAIT_FULL + sent + MET + RELEASE)) == set()
 
 
 ORDERS_OF_SPECS = {
@@ -246,4 +211,4 @@ def test_arrivals_are_released_to_the_cluster_where_threads_read_what_peers_fill
 
 def test_a_part_is_whole_atoms() -> None:
     small = shared_ring("load move").replace("256", "32")
-    assert codes(small) == {"TG302"}
+    assert build_codes(small) == {"TG302"}

@@ -74,6 +74,7 @@ def compile_for(path, arch):
     assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log or (path.stem, arch) in SPILLS, log
 
 
+@pytest.mark.slow
 @requires_nvcc
 @pytest.mark.parametrize(("name", "arch"), sorted(SPILLS))
 def test_what_is_said_to_spill_does(name, arch):

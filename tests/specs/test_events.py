@@ -29,7 +29,7 @@ from tilegen.interpret.events import (
 from tilegen.pipeline import load
 from tilegen.plan import PRODUCTS, Plan
 from tilegen.planner import plan_spec
-from tilegen.proofs.events import record_events
+from tilegen.proofs.meaning import record_events
 from tilegen.report.events import drawing_text, events_data, events_text, has_events
 from tilegen.spec.outline import launch_of
 
@@ -107,7 +107,7 @@ def check_ends(log: Record) -> None:
     assert all(landed[e.number] == len(e.there) for e in log.events if e.what == COPY_STARTED and e.barrier)
 
 
-@pytest.mark.sweep(17)
+@pytest.mark.sweep(6)
 @every_spec
 def test_the_log_of_every_spec_is_lawful(path: Path) -> None:
     found = small_spec(path)
@@ -303,6 +303,7 @@ def test_events_stand_alone(more: list[str]) -> None:
     assert tilegen("explain", ROOT / "specs" / "copy_ring.yaml", "--rows", "3").exit_code == 2
 
 
+@pytest.mark.slow
 def test_queues_are_those_of_a_spec() -> None:
     """cp.async and TMA stores are waited for by groups too."""
     for name, queue in (("copy_staged", "cp_async"), ("hgemm_roles", "tma")):

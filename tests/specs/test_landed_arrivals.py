@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from specs.test_roles import ORDERS, codes, ring
-from tilegen.interpret import FaultFound, interpret
+from specs.test_roles import ORDERS, ring
+from tests.faults.steps import Change, double, drop, mutate, turn
+from tests.faults.verdicts import build_codes, proof_code
+from tilegen.interpret import interpret
 from tilegen.pipeline import build
-from tilegen.plan import Arrive, Plan, Step, all_steps, effects
+from tilegen.plan import Arrive, all_steps
 from tilegen.render import render
 
 WAIT_FREE, WAIT_FULL = '          - wait: {barrier: "free[k % 2]"}\n', '          - wait: {barrier: "full[k % 2]"}\n'
@@ -25,17 +25,17 @@ def text(order: str, load: str = WAIT_FREE + FILL, move: str = WAIT_FULL + READ 
 
 @every_order
 def test_a_ring_is_proved(order: str) -> None:
-    assert codes(text(order)) == set()
+    assert build_codes(text(order)) == set()
     parts = ("0:128", "128:256")
     halves = "".join(FILL.replace('"X[k]"', f'"X[k, {p}]"').replace('k % 2]", v', f'k % 2, {p}]", v') for p in parts)
-    assert codes(text(order, WAIT_FREE + halves)) == set(), "two copies fill one phase"
+    assert build_codes(text(order, WAIT_FREE + halves)) == set(), "two copies fill one phase"
 
 
 @every_order
 def test_by_warps(order: str) -> None:
     """Each warp of the loading role brings a part of the slot."""
     part = FILL.replace("{src", "{scope: warp, src").replace('"X[k]"', '"X[k, warpid*256 : +256]"')
-    assert codes(text(order, WAIT_FREE + part)) == set()
+    assert build_codes(text(order, WAIT_FREE + part)) == set()
 
 
 def test_how_many_arrive() -> None:
@@ -62,7 +62,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str, order: str) -> None:
     changes, code = FAULTS[fault]
-    found = codes(text(order, **changes))  # type: ignore[arg-type]
+    found = build_codes(text(order, **changes))  # type: ignore[arg-type]
     assert found and found <= set(code.split())
 
 
@@ -74,10 +74,10 @@ def test_the_phase_tells_of_the_copies_alone(order: str) -> None:
     write = '          - fill: {dst: "u[k]", value: 1}\n'
     read = '          - copy: {scope: warp, src: "u[k]", dst: "Z[k]", when: warpid == 0}\n'
     own = text(order, WAIT_FREE + write + FILL, WAIT_FULL + READ + read + RELEASE, more)
-    assert codes(own) == {"TG403"}
+    assert build_codes(own) == {"TG403"}
     by_tma = FILL.replace("cp_async", "tma")
-    assert codes(text(order, WAIT_FREE + write + "          - sync: warp\n" + by_tma, WAIT_FULL + READ + read + RELEASE,
-                      more)) == set(), "the thread that starts TMA arrives itself"  # fmt: skip
+    met = text(order, WAIT_FREE + write + "          - sync: warp\n" + by_tma, WAIT_FULL + READ + read + RELEASE, more)
+    assert build_codes(met) == set(), "the thread that starts TMA arrives itself"
 
 
 @every_order
@@ -85,7 +85,7 @@ def test_tma_does_not_see_what_cp_async_brought(order: str) -> None:
     """No fence stands between a write that lands by itself and TMA's read of it."""
     store = ('          - copy: {src: "s[k % 2]", dst: "Y[k]", variant: tma}\n          - wait: {tma: 0}\n'
              '          - sync: role\n          - arrive: {barrier: "free[k % 2]"}\n')  # fmt: skip
-    assert codes(text(order, move=WAIT_FULL + store)) == {"TG424"}
+    assert build_codes(text(order, move=WAIT_FULL + store)) == {"TG424"}
 
 
 def test_only_where_it_is_written() -> None:
@@ -94,29 +94,12 @@ def test_only_where_it_is_written() -> None:
     plan = build(spec.replace("variant: cp_async", "async: true")).plan
     assert [o.variant for o in plan.operations] == ["tma", "gmem_smem"] and plan.barriers[0].arrivals == 1
     pair = spec.replace("roles:", "arch: sm_90a\ngrid: {bx: 2}\ncluster: {cbx: 2}\nroles:", 1) + "  - sync: cluster\n"
-    assert codes(pair.replace("variant: cp_async", "variant: cp_async, multicast: cbx")) == {"TG302"}
-
-
-def replace_arrivals(plan: Plan, change: object) -> Plan:
-    def edit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        out: list[Step] = []
-        for s in steps:
-            if isinstance(s, Arrive) and s.landed:
-                out += change(s)  # type: ignore[operator]
-            elif effects(s).body:
-                out.append(replace(s, body=edit(effects(s).body)))  # type: ignore[arg-type]
-            else:
-                out.append(s)
-        return tuple(out)
-
-    return replace(plan, roles=tuple(replace(r, steps=edit(r.steps)) for r in plan.roles))
+    assert build_codes(pair.replace("variant: cp_async", "variant: cp_async, multicast: cbx")) == {"TG302"}
 
 
 @pytest.mark.parametrize(("change", "code"), [
-    (lambda s: [replace(s, landed="")], "TG422"), (lambda s: [], "TG413"), (lambda s: [s, s], "TG434"),
+    (turn(landed=""), "TG422"), (drop, "TG413"), (double, "TG434"),
 ], ids=["arrives at once", "never", "twice"])  # fmt: skip
-def test_a_wrong_plan_is_found(change: object, code: str) -> None:
-    plan = replace_arrivals(build(text("load move")).plan, change)
-    with pytest.raises(FaultFound) as found:
-        interpret(plan, [(0,)], {"X": lambda at: at.astype("float32")})
-    assert found.value.fault.code == code
+def test_a_wrong_plan_is_found(change: Change, code: str) -> None:
+    plan = mutate(build(text("load move")).plan, lambda s: isinstance(s, Arrive) and bool(s.landed), change)
+    assert proof_code(lambda: interpret(plan, [(0,)], {"X": lambda at: at.astype("float32")})) == code

@@ -135,7 +135,7 @@ def call_text(plan: Plan, first_at: int = 4096) -> str:
     return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in arguments(plan.params))])})"
 
 
-@pytest.mark.sweep(2)
+@pytest.mark.sweep(1)
 @requires_nvcc
 @requires_gxx
 @pytest.mark.parametrize(("path", "order"), [*LINKED, *INCLUDED], ids=lambda x: getattr(x, "stem", x))
@@ -274,6 +274,7 @@ def _word_of(param: Param) -> int:
     return int(param.default if param.var else np.float32(param.default).view(np.uint32))
 
 
+@pytest.mark.sweep(3)
 @requires_nvcc
 @every_tma_spec
 @requires_gxx

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from specs.test_roles import FILL, MET, ORDERS, READ, RELEASE, WAIT_FREE, WAIT_FULL, codes, ring
+from specs.test_roles import FILL, MET, ORDERS, READ, RELEASE, WAIT_FREE, WAIT_FULL, ring
+from tests.faults.steps import drop, is_a, mutate
+from tests.faults.verdicts import build_codes
 from tilegen.errors import ProofError
 from tilegen.interpret import FaultFound, interpret
 from tilegen.pipeline import build
@@ -28,19 +28,19 @@ def overlapping(order: str, waits: str, load: str = WAIT_FREE + FILL, move: str 
 @every_order
 def test_who_waits(order: str) -> None:
     """The data that a role hands on carries what it knows; nothing goes the other way."""
-    assert codes(overlapping(order, "load move")) == set()
-    assert codes(overlapping(order, "load")) == set(), "who stores has waited for what was loaded after the wait"
-    assert codes(overlapping(order, "move")) == {"TG440"}, "missing in the role that loads first"
-    assert codes(overlapping(order, "")) == {"TG122"}
+    assert build_codes(overlapping(order, "load move")) == set()
+    assert build_codes(overlapping(order, "load")) == set(), "who stores has waited for what was loaded after the wait"
+    assert build_codes(overlapping(order, "move")) == {"TG440"}, "missing in the role that loads first"
+    assert build_codes(overlapping(order, "")) == {"TG122"}
 
 
 @every_order
 def test_a_wait_of_all_threads(order: str) -> None:
     text = overlapping(order, "load")
     beside = text.replace(PREVIOUS, "").replace("ops:\n", "ops:\n  - wait: previous\n")
-    assert codes(beside) == set()
+    assert build_codes(beside) == set()
     after = text.replace(PREVIOUS, "") + "  - wait: previous\n"
-    assert codes(after) == {"TG440"}
+    assert build_codes(after) == {"TG440"}
 
 
 @every_order
@@ -52,8 +52,8 @@ def test_a_role_that_nothing_tells(order: str) -> None:
     def with_arrays(move: str) -> str:
         return overlapping(order, "load", move=move).replace("buffers:\n", f"buffers:\n{arrays}")
 
-    assert codes(with_arrays(early + WAIT_FULL + READ + MET + RELEASE)) == {"TG440"}
-    assert codes(with_arrays(WAIT_FULL + early + READ + MET + RELEASE)) == set()
+    assert build_codes(with_arrays(early + WAIT_FULL + READ + MET + RELEASE)) == {"TG440"}
+    assert build_codes(with_arrays(WAIT_FULL + early + READ + MET + RELEASE)) == set()
 
 
 SMALL = (
@@ -70,15 +70,15 @@ def small(*ops: str, overlap: str = OVERLAP, arch: str = "sm_90") -> str:
 
 
 def test_where_the_wait_stands() -> None:
-    assert codes(small(WAIT, IN, MEET, OUT)) == set()
-    assert codes(small(IN, WAIT, MEET, OUT)) == {"TG440"}
-    assert codes(small(FILL_OWN, WAIT, IN, MEET, OUT)) == set(), "shared memory is the kernel's own"
+    assert build_codes(small(WAIT, IN, MEET, OUT)) == set()
+    assert build_codes(small(IN, WAIT, MEET, OUT)) == {"TG440"}
+    assert build_codes(small(FILL_OWN, WAIT, IN, MEET, OUT)) == set(), "shared memory is the kernel's own"
 
 
 def test_copies_in_flight_begin_after_the_wait() -> None:
     start = IN.replace("dst: s}", "dst: s, async: true}") + "  - commit\n"
-    assert codes(small(WAIT, start, "  - wait: 0\n", MEET, OUT)) == set()
-    assert codes(small(start, WAIT, "  - wait: 0\n", MEET, OUT)) == {"TG440"}
+    assert build_codes(small(WAIT, start, "  - wait: 0\n", MEET, OUT)) == set()
+    assert build_codes(small(start, WAIT, "  - wait: 0\n", MEET, OUT)) == {"TG440"}
 
 
 @pytest.mark.parametrize("text", [
@@ -91,16 +91,14 @@ def test_copies_in_flight_begin_after_the_wait() -> None:
     small(WAIT, IN, MEET, OUT, arch="sm_80"),
 ], ids=["no overlap", "no wait", "condition", "loop", "when", "read-only cache", "arch"])  # fmt: skip
 def test_what_does_not_add_up(text: str) -> None:
-    assert codes(text) == {"TG122"}
+    assert build_codes(text) == {"TG122"}
 
 
 def test_a_plan_that_lost_its_wait() -> None:
     """Of a kernel that touches no array the proof still wants the wait: the next kernel counts on it."""
     plan = build(small(WAIT, FILL_OWN)).plan
     interpret(plan, [(0,)], {})
-    lost = replace(plan, roles=tuple(
-        replace(r, steps=tuple(s for s in r.steps if not isinstance(s, Follow))) for r in plan.roles
-    ))  # fmt: skip
+    lost = mutate(plan, is_a(Follow), drop)
     with pytest.raises(ProofError, match="ends without waiting") as found:
         interpret(lost, [(0,)], {})
     assert isinstance(found.value, FaultFound) and found.value.fault.code == "TG440"

@@ -48,6 +48,7 @@ WIDTHS = [
 ]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("dtype", "shape", "pairs", "width"), WIDTHS)
 def test_vectors_keep_inside_intervals_and_aligned(
     dtype: str, shape: list[int], pairs: list[list[int]], width: int
@@ -92,7 +93,7 @@ def draw_layout(seed: int) -> tuple[PaddedSharedLayout, str]:
     return layout, draw.choice(("float32", "int16", "int8", "complex128"))
 
 
-@pytest.mark.sweep(7)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("seed", range(40))
 def test_any_padded_buffer_builds(seed: int) -> None:
     layout, dtype = draw_layout(seed)

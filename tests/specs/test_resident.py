@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tilegen.errors import SpecError, TilegenError
-from tilegen.pipeline import build, load
+from tests.faults.verdicts import build_codes
+from tilegen.errors import SpecError
+from tilegen.pipeline import load
 from tilegen.planner import plan_spec
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import launch_info, render, render_launcher
@@ -25,17 +26,10 @@ def tiles(loop: str = LOOP, grid: str = "resident", more: str = "") -> str:
     )
 
 
-def codes(text: str) -> set[str]:
-    try:
-        build(text)
-    except TilegenError as error:
-        return {d.code for d in error.diagnostics}
-    return set()
-
-
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("grid", ["resident", "min(resident, 40)", "min(resident, ceil(M / 8))", "7", "ceil(M / 64)"])
 def test_tiles_are_shared_by_any_number_of_ctas(grid: str) -> None:
-    assert codes(tiles(grid=grid)) == set()
+    assert build_codes(tiles(grid=grid)) == set()
 
 
 @pytest.mark.parametrize("layout", ["Swizzle(1,3,4)", "Swizzle(2,1,4)"])
@@ -52,12 +46,12 @@ def test_a_stage_may_be_counted_by_the_launch(layout: str) -> None:
     text = text[: text.index("  - for:")].replace(
         "ops:", f"  s: {{scope: shared, dtype: float32, shape: [2, 8, 32], layout: '{layout}'}}\nops:"
     )
-    assert codes(text + loop) == set()
+    assert build_codes(text + loop) == set()
 
 
 def test_clusters_share_tiles() -> None:
     text = tiles("[bx // 2, tiles, bx_count // 2]", more="cluster: {cbx: 2}\n")
-    assert codes(text.replace("t*8 : +8]", "t*8 + cbx*4 : +4]")) == set()
+    assert build_codes(text.replace("t*8 : +8]", "t*8 + cbx*4 : +4]")) == set()
 
 
 @pytest.mark.parametrize("loop, expected", [
@@ -68,7 +62,7 @@ def test_clusters_share_tiles() -> None:
     ("[bx, tiles, 1]", "TG417"),  # every CTA takes all tiles after its first
 ])  # fmt: skip
 def test_another_stride_is_found(loop: str, expected: str) -> None:
-    found = codes(tiles(f'["{loop[1:-1]}"]'.replace(", ", '", "')))
+    found = build_codes(tiles(f'["{loop[1:-1]}"]'.replace(", ", '", "')))
     assert found and found <= set(expected.split()), found
 
 
@@ -129,5 +123,5 @@ def test_no_proof_runs_fewer_ctas_than_are_launched() -> None:
     spec = load(tiles(grid="max(resident, 40)"))
     counts = [case["bx_count"] for case in parameter_cases(spec)]
     assert counts[0] == 128 and min(counts) == 40 and {41, 42, 50} & {*counts}
-    assert codes(tiles(grid="max(resident, 40)")) == set()
+    assert build_codes(tiles(grid="max(resident, 40)")) == set()
     assert 1 in [case["bx_count"] for case in parameter_cases(load(tiles()))]

@@ -104,6 +104,7 @@ def resolve_text(text: str) -> str:
     return resolved_text(spec, plan_spec(spec))
 
 
+@pytest.mark.slow
 def test_overrides_are_written(tmp_path: Path) -> None:
     path = next(p for p in SPECS if p.stem == "rows_any_size")
     built = build(path, "sm_80", {"M": 96, "ldx": 1000})

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.faults.verdicts import build_codes, refusal_of
 from tilegen.errors import SpecError, TilegenError
 from tilegen.pipeline import build, load
 from tilegen.plan import Memory, begin, plain_name, walk
@@ -37,14 +38,6 @@ def ring(order: str, load: str = WAIT_FREE + FILL, move: str = WAIT_FULL + READ 
     )
 
 
-def codes(text: str) -> set[str]:
-    try:
-        build(text)
-    except TilegenError as error:
-        return {d.code for d in error.diagnostics}
-    return set()
-
-
 every_order = pytest.mark.parametrize("order", ORDERS)
 
 
@@ -70,24 +63,21 @@ def test_a_plan_says_which_loop_of_the_spec_each_of_its_loops_is(order: str) -> 
 
 @every_order
 def test_a_ring_is_proved(order: str) -> None:
-    assert codes(ring(order)) == set()
+    assert build_codes(ring(order)) == set()
     by_warps = MET.replace("role", "warp") + RELEASE.replace(']"', ']", scope: warp')
-    assert codes(ring(order, move=WAIT_FULL + READ + by_warps)) == set()
+    assert build_codes(ring(order, move=WAIT_FULL + READ + by_warps)) == set()
     by_threads = MET.replace("role", "warp") + RELEASE.replace(']"', ']", scope: thread')
-    assert codes(ring(order, move=WAIT_FULL + READ + by_threads)) == set()
+    assert build_codes(ring(order, move=WAIT_FULL + READ + by_threads)) == set()
 
 
 @pytest.mark.parametrize(("scope", "sync"), [("thread", "warp"), ("warp", "warp"), ("role", "role")])
 def test_what_threads_release_without_a_sync_is_told_how_to_be(scope: str, sync: str) -> None:
     """Of every scope: a clock is a warp's, and its threads are known by its syncs."""
     release = RELEASE.replace(']"', f']", scope: {scope}')
-    with pytest.raises(TilegenError) as caught:
-        build(ring("load move", move=WAIT_FULL + READ + release))
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(TilegenError, build, ring("load move", move=WAIT_FULL + READ + release)).diagnostics
     assert found.code == "TG403" and f"insert `- sync: {sync}` before line 25: an arrival" in found.hint, found.hint
-    with pytest.raises(TilegenError) as caught:
-        build(ring("load move", move=WAIT_FULL + MET + release + READ))
-    assert "in move a sync and then an arrival, for which load waits" in caught.value.diagnostics[0].hint
+    caught = refusal_of(TilegenError, build, ring("load move", move=WAIT_FULL + MET + release + READ))
+    assert "in move a sync and then an arrival, for which load waits" in caught.diagnostics[0].hint
 
 
 FAULTS = {
@@ -112,7 +102,7 @@ FAULTS = {
 @pytest.mark.parametrize("wrong", FAULTS, ids=str)
 def test_a_fault_between_roles_is_found(order: str, wrong: str) -> None:
     changed, expected = FAULTS[wrong]
-    found = codes(ring(order, **changed))
+    found = build_codes(ring(order, **changed))
     assert found and found <= set(expected.split()), found
 
 
@@ -130,7 +120,7 @@ def test_a_barrier_at_which_nobody_arrives() -> None:
 
 
 def test_phases_count_from_zero() -> None:
-    assert codes(ring("load move", WAIT_FREE + FILL.replace("full[k %", "full[(k + 4) %"),
+    assert build_codes(ring("load move", WAIT_FREE + FILL.replace("full[k %", "full[(k + 4) %"),
                       WAIT_FULL.replace("k %", "(k + 4) %") + READ + MET + RELEASE)) == {"TG433"}  # fmt: skip
 
 
@@ -147,23 +137,23 @@ def test_the_next_stage_is_waited_for_within_the_loop_that_reads_this_one(order:
     )
     loop = f"      - for: {{k: 7}}\n        do:\n{WAIT_FULL}{READ}{MET}{RELEASE}"
     text = ring(order)
-    assert loop in text and codes(text.replace(loop, ahead)) == set()
-    assert codes(text.replace(loop, ahead.replace("k + 1 < 7", "k + 1 < 6"))) == {"TG413"}
-    assert codes(text.replace(loop, ahead.replace("[0 % 2]", "[1 % 2]"))) == {"TG422"}
+    assert loop in text and build_codes(text.replace(loop, ahead)) == set()
+    assert build_codes(text.replace(loop, ahead.replace("k + 1 < 7", "k + 1 < 6"))) == {"TG413"}
+    assert build_codes(text.replace(loop, ahead.replace("[0 % 2]", "[1 % 2]"))) == {"TG422"}
     single = ahead.replace("[0 % 2]", "[0]").replace("full[(k + 1) % 2]", "one").replace("full[0]", "one")
     filled = text.replace(FILL, FILL.replace("full[k % 2]", "one")).replace("  full: {slots: 2}", "  one: {slots: 1}")
-    assert codes(filled.replace(loop, single)) == {"TG306"}
+    assert build_codes(filled.replace(loop, single)) == {"TG306"}
 
 
 def test_what_never_runs_fills_no_phase_and_divides_nothing() -> None:
     """Of one trip: no slot is freed, the conditions say so, and ``k - 1`` is -1 nowhere that runs."""
     release = RELEASE.replace('k % 2]"', '(k - 1) % 2]", when: k > 0')
     one = ring("load move", move=WAIT_FULL + READ + MET + release).replace("k: 7", "k: 1").replace("[7,", "[1,")
-    assert codes(one) == set()
+    assert build_codes(one) == set()
     listed = "          - when: k > 0\n            do:\n" + RELEASE.replace("          -", "              -")
-    assert codes(one.replace(release, listed)) == set()
-    assert codes(one.replace(release, release.replace("when: k > 0", "when: k >= 0"))) == {"TG414"}
-    assert codes(one.replace('          - wait: {barrier: "free[k % 2]"}\n', "")) == set()
+    assert build_codes(one.replace(release, listed)) == set()
+    assert build_codes(one.replace(release, release.replace("when: k > 0", "when: k >= 0"))) == {"TG414"}
+    assert build_codes(one.replace('          - wait: {barrier: "free[k % 2]"}\n', "")) == set()
 
 
 def test_roles_of_whole_warpgroups_begin_at_one() -> None:
@@ -193,8 +183,8 @@ def test_who_waits_has_to_be_waited_for(order: str) -> None:
     """
     three = ring("load move").replace("barriers:", "  watch: {threads: 32}\nbarriers:")
     watch = f"  - role: watch\n    do:\n      - for: {{k: 7}}\n        do:\n{WAIT_FULL}"
-    assert codes(in_order(three + watch, order)) == {"TG434"}
-    assert codes(in_order(three + watch + RELEASE, order)) == set()
+    assert build_codes(in_order(three + watch, order)) == {"TG434"}
+    assert build_codes(in_order(three + watch + RELEASE, order)) == set()
 
 
 def in_order(text: str, order: str) -> str:

@@ -26,7 +26,7 @@ pytestmark = requires_gxx
 _MOST_CTAS = 64
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(4)
 @every_spec
 def test_text_writes_what_the_spec_means(path):
     built = small_spec(path)

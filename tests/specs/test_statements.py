@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import ProofError, SpecError
 from tilegen.pipeline import load
 from tilegen.planner import plan_spec
@@ -41,9 +42,7 @@ MIXED = """  - let: {four: 4, first: bx*N, most: "min(N, bx*four + 1)", row: fir
 
 
 def code(text: str) -> str:
-    with pytest.raises((ProofError, SpecError)) as caught:
-        tilegen.build(text)
-    return caught.value.diagnostics[0].code
+    return refusal_of((ProofError, SpecError), tilegen.build, text).diagnostics[0].code
 
 
 # ---------------------------------------------------------------- what is read, and printed
@@ -57,6 +56,7 @@ def test_what_is_read_and_printed_is_read_again() -> None:
     assert print_spec(spec).count("four") == 1  # a number is folded where it is named
 
 
+@pytest.mark.slow
 def test_a_let_is_a_constant_of_the_text_if_it_is_used() -> None:
     source = tilegen.build(HEAD + MIXED).source
     assert "const int most = min(N, bx * 4 + 1);" in source

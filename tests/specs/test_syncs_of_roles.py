@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from text.run import compile_plans, requires_gxx
 
-from specs.test_roles import codes
+from tests.faults.verdicts import build_codes
 from tilegen.pipeline import build, load
 from tilegen.planner import plan_spec
 from tilegen.render import render
@@ -38,7 +38,7 @@ def spec(order: str, **parts: str) -> str:
 
 @every_order
 def test_turns_are_proved(order: str) -> None:
-    assert codes(spec(order)) == set()
+    assert build_codes(spec(order)) == set()
 
 
 FAULTS = {
@@ -54,7 +54,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str, order: str) -> None:
     parts, code = FAULTS[fault]
-    found = codes(spec(order, **parts))
+    found = build_codes(spec(order, **parts))
     assert found and found <= set(code.split())
 
 
@@ -83,7 +83,7 @@ def test_its_text_runs(order: str) -> None:
     ("[load, load]", "TG119"), ("[load]", "TG119"), ("[math, other]", "TG119"), ("[load, nobody]", "TG105"),
 ])  # fmt: skip
 def test_what_is_refused(meet: str, code: str) -> None:
-    assert codes(spec("load math other", load_meet=f"          - sync: {meet}\n")) == {code}
+    assert build_codes(spec("load math other", load_meet=f"          - sync: {meet}\n")) == {code}
 
 
 def test_too_many_named_barriers() -> None:
@@ -100,4 +100,4 @@ def test_too_many_named_barriers() -> None:
         f"kernel: k\nroles:\n{roles}buffers:\n  X: {{scope: global, dtype: float32, shape: [32]}}\n"
         f"  s: {{scope: shared, dtype: float32, shape: [32]}}\nops:\n{blocks}"
     )
-    assert codes(text) == {"TG190"}
+    assert build_codes(text) == {"TG190"}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tests.faults.steps import drop, is_a, mutate
 from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.index import Var, equal, less, mod
 from tilegen.layouts import find_atom
-from tilegen.ops.mma.rows import ROWS as PRODUCTS
-from tilegen.ops.mma.rows import WGMMA_ROWS, element_type
+from tilegen.ops.mma.atoms import ROWS as PRODUCTS
+from tilegen.ops.mma.atoms import WGMMA_ROWS, element_type
 from tilegen.plan import (
     BYTE_PERMUTE,
     COMPUTE,
@@ -203,9 +204,7 @@ def warpgroup_product(row: Instruction) -> Example:
 def without_fence(row: Instruction) -> Example:
     """The same product; the fault is that no fence stands before it."""
     found = warpgroup_product(row)
-    steps = tuple(s for s in found.right.roles[0].steps if not isinstance(s, Fence))
-    role = replace(found.right.roles[0], steps=steps)
-    return Example(found.right, replace(found.right, roles=(role,)), "TG439")
+    return Example(found.right, mutate(found.right, is_a(Fence), drop), "TG439")
 
 
 ONE = let("row", ROW)

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.mutants.plant import CHANGES, OF_OPERANDS, plant
+from tests.faults.mutants import CHANGES, OF_OPERANDS, plant
+from tests.faults.verdicts import proof_code
 from tests.plan_text import LINES, print_plan
 from tests.tables.examples import INSTRUCTIONS as EXAMPLES
 from tests.tables.examples import STEPS, THREADS, Example, Y, example_of, plan, r, tx
@@ -22,7 +23,7 @@ from tilegen.cost.accesses import COSTS
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_steps
 from tilegen.dtypes import numpy_dtype
-from tilegen.interpret import FaultFound, interpret
+from tilegen.interpret import interpret
 from tilegen.interpret.machine import survey
 from tilegen.interpret.site import WORDS
 from tilegen.interpret.steps import MEANINGS, ORDER, STRUCTURE
@@ -133,11 +134,7 @@ def inputs_of(shown: Plan) -> dict[str, object]:
 
 def code_of(shown: Plan) -> str:
     """The first proof that finds a fault: the interpreter's, or that of ranges."""
-    try:
-        interpret(shown, [(0, 0, 0)], inputs_of(shown))  # type: ignore[arg-type]
-    except FaultFound as found:
-        return found.fault.code
-    return ""
+    return proof_code(lambda: interpret(shown, [(0, 0, 0)], inputs_of(shown)))  # type: ignore[arg-type]
 
 
 def check_example(shown: Example) -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.mutants.plant import plant
+from tests.faults.mutants import plant
+from tests.faults.verdicts import proof_code
 from tests.plan_text import print_plan
 from tests.text.run import requires_gxx, run_text
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_steps
 from tilegen.index import Var, equal
-from tilegen.interpret import FaultFound, interpret
+from tilegen.interpret import interpret
 from tilegen.interpret.machine import survey
 from tilegen.plan import (
     Arrive,
@@ -76,11 +77,7 @@ def run(plan: Plan) -> np.ndarray:
 
 
 def code_of(plan: Plan) -> str:
-    try:
-        run(plan)
-    except FaultFound as found:
-        return found.fault.code
-    return ""
+    return proof_code(lambda: run(plan))
 
 
 def test_its_proofs_agree_and_its_values_are_right() -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from specs.kernels import ROOT, draft
 
 import tilegen
-from tilegen.plan import Block, Move, Plan, Shuffle, flatten
+from tests.faults.steps import is_a, mutate
+from text.run import compile_plans, requires_gxx
+from tilegen.plan import Block, Move, Plan, Shuffle, Step, When, all_steps, flatten
 from tilegen.planner import plan_spec
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.render import render
@@ -40,22 +42,17 @@ def test_a_guard_is_asked_where_the_grid_does_not_answer_it(grid: Any, begin: st
     found = draft(rows_of(grid, begin))
     assert bool(conditions(found.source)) == is_asked
     assert not unproven_ranges(found.plan)
-    without = replace(
-        found.plan, roles=tuple(replace(r, steps=tuple(map(_unguard, r.steps))) for r in found.plan.roles)
-    )
-    assert bool(unproven_ranges(without)) == is_asked  # the proof has the last word
+    assert any(map(is_guarded, all_steps(found.plan))) == is_asked
+    if is_asked:  # the proof has the last word
+        assert unproven_ranges(mutate(found.plan, is_guarded, unguard))
 
 
-def _change(plan: Plan, change: Callable[[Any], Any]) -> Plan:
-    return replace(plan, roles=tuple(replace(r, steps=tuple(map(change, r.steps))) for r in plan.roles))
+def is_guarded(step: Step) -> bool:
+    return any(getattr(step, name, True) is not True for name in ("valid", "condition"))
 
 
-def _unguard(step: Any) -> Any:
-    if isinstance(step, Move):
-        return replace(step, valid=True)
-    if hasattr(step, "condition"):
-        return replace(step, condition=True, body=tuple(map(_unguard, step.body)))
-    return replace(step, body=tuple(map(_unguard, step.body))) if hasattr(step, "body") else step
+def unguard(step: Step) -> tuple[Step]:
+    return (replace(step, **{"condition" if isinstance(step, When) else "valid": True}),)  # type: ignore[arg-type]
 
 
 def test_rows_and_columns_of_any_number_are_proved_by_both_axes() -> None:
@@ -112,12 +109,10 @@ def test_what_lanes_gave_stays_where_it_is_read_elsewhere() -> None:
 def test_lanes_in_another_order_are_taken_one_by_one() -> None:
     """A loop doubles the distance; other distances stand as they are planned."""
 
-    def turn(step: Any) -> Any:
-        if isinstance(step, Shuffle):
-            return replace(step, lanes={1: 16, 16: 1}.get(step.lanes, step.lanes))
-        return replace(step, body=tuple(map(turn, step.body))) if hasattr(step, "body") else step
-
-    source = render(_change(reduce_rows(), turn))
+    turned = mutate(
+        reduce_rows(), is_a(Shuffle), lambda step: (replace(step, lanes={1: 16, 16: 1}.get(step.lanes, step.lanes)),)
+    )
+    source = render(turned)
     assert re.findall(r"__shfl_xor_sync\(0xffffffffu, x, (\d+)\)", source) == ["16", "2", "4", "8", "1"]
     assert "warp_sum_over_16_2_4_8_1(acc[f])" in source
 
@@ -125,3 +120,36 @@ def test_lanes_in_another_order_are_taken_one_by_one() -> None:
 def test_a_spec_may_have_the_name_of_the_function() -> None:
     source = render(reduce_rows(param="warp_sum"))
     assert "int warp_sum" in source and "float warp_sum_2(float x)" in source and "= warp_sum_2(acc[f]);" in source
+
+
+LOOPS = [
+    ("bx", "N", "5"), ("bx * 3", "N - bx", "4"), ("2", "23", "3"), ("bx", "N", "gx"), ("0", "N", "7"),
+    ("bx + 20", "N", "2"),
+]  # fmt: skip
+
+
+def loop_of(start: str, stop: str, step: str) -> dict[str, Any]:
+    array = {"scope": "global", "dtype": "float32", "shape": [64, 32]}
+    return {
+        "kernel": "loop", "threads": 32, "grid": {"bx": 5}, "params": {"gx": 5, "N": {"default": 60, "max": 60}},
+        "buffers": {"X": array, "Y": {**array, "partial": True}},
+        "ops": [{"for": {"t": [start, stop, step]}, "do": [{"copy": {"src": "X[t]", "dst": "Y[t]"}}]}],
+    }  # fmt: skip
+
+
+def trips_of(loop: tuple[str, str, str], n: int) -> set[int]:
+    """What a loop of any of the five CTAs comes to."""
+    known = [{"N": n, "bx": bx, "gx": 5} for bx in range(5)]
+    return {t for names in known for t in range(*(eval(x, names) for x in loop))}
+
+
+@requires_gxx
+def test_a_loop_counts_what_its_body_uses() -> None:
+    """From start to stop by step, with no trip at some sizes; the text has no number of trips."""
+    plans = [draft(loop_of(*one)).plan for one in LOOPS]
+    rows = np.arange(1, 64 * 32 + 1, dtype=np.float32).reshape(64, 32)
+    for loop, plan, runner in zip(LOOPS, plans, compile_plans(plans), strict=True):
+        assert "trip" not in render(plan)
+        for n in (1, 2, 19, 24, 60):
+            found = runner.run({"X": rows}, {"N": n})["Y"].view(np.float32).reshape(64, 32)
+            assert {t for t in range(64) if (found[t] == rows[t]).all()} == trips_of(loop, n), (loop, n)

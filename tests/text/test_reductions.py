@@ -76,6 +76,7 @@ def mean(values: Any, held: str, op: str, accumulate: bool) -> Any:
     return found.astype(numpy_dtype(held))
 
 
+@pytest.mark.slow
 @requires_gxx
 def test_a_reduction_is_computed_in_the_type_that_its_numbers_meet_in() -> None:
     runners = compile_plans([build(*case).plan for case in CASES])
@@ -110,6 +111,7 @@ def test_threads_that_no_lanes_exchange_with_leave_their_parts() -> None:
         assert got.tolist() == mean(values, "int32", "sum", False).tolist(), built.plan.launch.threads
 
 
+@pytest.mark.slow
 @requires_gxx
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 def test_an_extreme_lies_at_the_first_of_equals_and_nan_loses(op: str) -> None:
@@ -180,7 +182,7 @@ def draw_reduction(seed: int) -> dict[str, Any]:
     return {"kernel": "reduced", "threads": threads, "buffers": buffers, "ops": ops}
 
 
-@pytest.mark.sweep(8)
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("seed", range(60))
 def test_every_reduction_finds_a_partition_and_reaches_all_owners(seed: int) -> None:
     built = tilegen.build(draw_reduction(seed))

@@ -156,8 +156,8 @@ def draw_reduce(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
     return {**head, "ops": [*first, together, *stores]}, {**head, "ops": [*first, *single, *stores]}
 
 
+@pytest.mark.slow
 @requires_gxx
-@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_result_is_what_a_reduction_of_its_own_makes(seed: int) -> None:
     for k in range(2):

@@ -49,6 +49,7 @@ def test_node(cases: dict[str, Any], tmp_path: Path) -> None:
     assert "# skipped 0" in done.stdout
 
 
+@pytest.mark.slow
 @needs_browser
 def test_chromium(cases: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "page.html"

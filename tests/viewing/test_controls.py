@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.viewing.browser import Watched, needs_browser, write_pages
+from tests.viewing.browser import Open, Watched, needs_browser, write_pages
 from tilegen.dtypes import DTYPES
 from tilegen.viewing import layout_page, spec_page
 
@@ -60,6 +60,7 @@ def seen(page: Any) -> str:
     return str(page.locator("[role=tabpanel]:not([hidden])").inner_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [
     "layouts", *(pytest.param(name, marks=pytest.mark.slow) for name in ("copy_staged", "gemm")),
 ])  # fmt: skip
@@ -88,16 +89,16 @@ def test_every_control_and_a_link_to_what_it_left(browser: Any, pages: dict[str,
     page.close()
 
 
-def test_types_are_those_of_tilegen(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["layouts"])
-    select = opened.page.get_by_label("Type", exact=True)
+@pytest.mark.slow
+def test_types_are_those_of_tilegen(open_page: Open) -> None:
+    page = open_page("layouts")
+    select = page.get_by_label("Type", exact=True)
     assert set(select.evaluate("n => [...n.options].map(o => o.value)")) == {*DTYPES, "float4_e2m1"}
     for name, dtype in DTYPES.items():  # the last element of the row says how wide they are
         select.select_option(name)
-        opened.page.get_by_label("Go to element").fill("0, 63")
-        opened.page.get_by_label("Go to element").press("Enter")
-        assert f"byte\t{63 * dtype.bytes}\n" in opened.page.locator(".details").inner_text(), name
-    opened.page.close()
+        page.get_by_label("Go to element").fill("0, 63")
+        page.get_by_label("Go to element").press("Enter")
+        assert f"byte\t{63 * dtype.bytes}\n" in page.locator(".details").inner_text(), name
 
 
 # ---------------------------------------------------------------- at 128 x 256
@@ -149,13 +150,10 @@ _MEASURE = """() => {
 
 
 @pytest.mark.slow
-def test_a_large_tile_answers_at_once(browser: Any, pages: dict[str, Path], capsys: Any) -> None:
+def test_a_large_tile_answers_at_once(open_page: Open, capsys: Any) -> None:
     """The least of ten is held, for the machine may have other things to do; the median and the most are printed."""
-    opened = Watched(browser, pages["layouts"])
-    found = opened.page.evaluate(_MEASURE)
+    found = open_page("layouts").evaluate(_MEASURE)
     with capsys.disabled():
         print("\n128 x 256, median and most of ten, ms:", end=" ")
         print(", ".join(f"{name} {median:.0f} {most:.0f}" for name, (_, median, most) in found.items()))
-    assert opened.said == []
     assert {name: least for name, (least, _, _) in found.items() if least > MOST_MS} == {}
-    opened.page.close()

@@ -24,7 +24,7 @@ def kept() -> dict[str, dict[str, Any]]:
     return {example["name"]: example for example in json.loads(EXAMPLES.read_text(encoding="utf-8"))}
 
 
-@pytest.mark.sweep(6)
+@pytest.mark.sweep(3)
 @every_spec
 def test_a_spec_on_its_page(path: Path, kept: dict[str, dict[str, Any]]) -> None:
     built = build_spec(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from specs.kernels import SPECS as KERNELS
 
 import tilegen
-from tests.viewing.browser import AXE, Watched, needs_axe, needs_browser, write_pages
+from tests.viewing.browser import AXE, Open, needs_axe, needs_browser, write_pages
 from tilegen import layouts as layouts_room
 from tilegen.viewing import layout_page, own_presets, spec_page
 
@@ -30,11 +29,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def layouts(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
-    opened = Watched(browser, pages["layouts"])
-    yield opened.page
-    assert opened.said == []
-    opened.page.close()
+def layouts(open_page: Open) -> Any:
+    return open_page("layouts")
 
 
 def read_pixel(page: Any, png: bytes) -> list[int]:
@@ -64,6 +60,7 @@ def link(page: Any) -> str:
 
 
 # ---------------------------------------------------------------- the explorer
+@pytest.mark.slow
 def test_every_preset_opens(layouts: Any) -> None:
     for group in own_presets():
         for preset in group.layouts:
@@ -97,6 +94,7 @@ def test_terms_of_the_form_change_the_text(layouts: Any) -> None:
     assert "laneid\t14\t14" in details(layouts) and "warpid\t5\t9" in details(layouts)
 
 
+@pytest.mark.slow
 def test_swizzle_modes_numbers_and_padding(layouts: Any) -> None:
     for mode, bits in (("32", "1"), ("64", "2"), ("128", "3")):
         field(layouts, "Mode").select_option(mode)
@@ -126,6 +124,7 @@ def wrong(page: Any, label: str) -> str:
     return str(said)
 
 
+@pytest.mark.slow
 def test_the_mode_of_a_swizzle_stays_when_the_type_changes(layouts: Any) -> None:
     field(layouts, "Preset").select_option("swizzled")
     for mode in ("32", "64", "128"):
@@ -137,7 +136,8 @@ def test_the_mode_of_a_swizzle_stays_when_the_type_changes(layouts: Any) -> None
             assert field(layouts, "Shape").input_value() == "8, 64"
 
 
-def test_an_element_that_is_not_there_is_an_error(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
+@pytest.mark.slow
+def test_an_element_that_is_not_there_is_an_error(open_page: Open, layouts: Any) -> None:
     field(layouts, "Preset").select_option("row")
     for text, said in (
         ("99, 0", "no such element: the shape is 8 x 64, so coordinate 0 is 0 to 7"),
@@ -146,9 +146,8 @@ def test_an_element_that_is_not_there_is_an_error(browser: Any, pages: dict[str,
         field(layouts, "Go to element").fill(text)
         field(layouts, "Go to element").press("Enter")
         assert said in wrong(layouts, "Go to element") and "Element (" not in details(layouts)
-    again = Watched(browser, pages["layouts"], link(layouts))
-    assert "found '-1'" in wrong(again.page, "Go to element")
-    again.page.close()
+    again = open_page("layouts", link(layouts))
+    assert "found '-1'" in wrong(again, "Go to element")
     field(layouts, "Go to element").fill("5, 3")
     field(layouts, "Go to element").press("Enter")
     assert wrong(layouts, "Go to element") == "" and "Element (5, 3)" in details(layouts)
@@ -170,6 +169,7 @@ def test_a_wrong_shape_is_an_error_at_its_field(layouts: Any) -> None:
     assert "say which" in wrong(layouts, "Shape")
 
 
+@pytest.mark.slow
 def test_a_preset_that_was_changed_says_so(layouts: Any) -> None:
     preset = field(layouts, "Preset")
     shown = "n => n.selectedOptions[0].textContent"
@@ -185,7 +185,8 @@ def test_a_preset_that_was_changed_says_so(layouts: Any) -> None:
         assert preset.evaluate(shown) == f"8 x 64 under the 128-byte swizzle{suffix}"
 
 
-def test_colours_have_a_legend(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
+@pytest.mark.slow
+def test_colours_have_a_legend(open_page: Open, layouts: Any) -> None:
     keys = layouts.get_by_label("Colours of the elements", exact=True)
     assert keys.locator("li").all_inner_texts()[:2] == ["0 to 3", "4 to 7"]
     layouts.get_by_role("combobox", name="Colours").select_option("line")
@@ -194,10 +195,9 @@ def test_colours_have_a_legend(browser: Any, pages: dict[str, Path], layouts: An
     assert "further ones, of a bank conflict" in banks.first.inner_text()
     layouts.get_by_role("tab", name="Tiled mma").click()
     assert layouts.get_by_label("Colours of the threads").locator("li").first.inner_text() == "thread 0"
-    opened = Watched(browser, pages["gemm"], "#v=code&x=3&y=a5")
+    page = open_page("gemm", "#v=code&x=3&y=a5")
     for label in ("Colours of the code", "Colours of the box", "Colours of the elements"):
-        assert opened.page.locator("#panel-code").get_by_label(label, exact=True).is_visible(), label
-    opened.page.close()
+        assert page.locator("#panel-code").get_by_label(label, exact=True).is_visible(), label
 
 
 def test_pasted_text_and_errors_with_carets(layouts: Any) -> None:
@@ -236,17 +236,16 @@ def test_mouse_and_keyboard_find_elements_and_places(layouts: Any) -> None:
         layouts.get_by_role("combobox", name="Colours").select_option(color.get_attribute("value"))
 
 
-def test_the_url_holds_what_is_shown(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
+@pytest.mark.slow
+def test_the_url_holds_what_is_shown(open_page: Open, layouts: Any) -> None:
     field(layouts, "Preset").select_option("swizzled")
     field(layouts, "Access").select_option("ldmatrix1")
     field(layouts, "Go to element").fill("7, 63")
     field(layouts, "Go to element").press("Enter")
     hash = link(layouts)
-    again = Watched(browser, pages["layouts"], hash)
-    assert "Element (7, 63)" in details(again.page)
-    assert field(again.page, "Access").input_value() == "ldmatrix1"
-    assert again.said == []
-    again.page.close()
+    again = open_page("layouts", hash)
+    assert "Element (7, 63)" in details(again)
+    assert field(again, "Access").input_value() == "ldmatrix1"
 
 
 # ---------------------------------------------------------------- banks
@@ -254,6 +253,7 @@ def figures(page: Any) -> list[str]:
     return [str(text) for text in page.locator(".banks .figure").all_inner_texts()]
 
 
+@pytest.mark.slow
 def test_the_bank_map_before_and_after(layouts: Any) -> None:
     field(layouts, "Preset").select_option("swizzled")
     field(layouts, "Access").select_option("column")
@@ -270,10 +270,10 @@ def test_the_bank_map_before_and_after(layouts: Any) -> None:
     assert "row 0, columns 0 to 31" in layouts.locator(".banks output").inner_text()
 
 
-def test_phases_play_step_by_step(browser: Any, pages: dict[str, Path]) -> None:
+@pytest.mark.slow
+def test_phases_play_step_by_step(open_page: Open) -> None:
     start = "#p=swizzled&t=Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]&a=ldmatrix4"
-    opened = Watched(browser, pages["layouts"], start)
-    page = opened.page
+    page = open_page("layouts", start)
     page.get_by_role("button", name="Phase after").click()
     assert page.locator(".banks p[aria-live]").inner_text().startswith("Phase 1 of 4: 8 lanes take 8")
     page.get_by_role("button", name="Phase before").click()
@@ -281,16 +281,14 @@ def test_phases_play_step_by_step(browser: Any, pages: dict[str, Path]) -> None:
     page.get_by_role("button", name="Play the phases").click()
     page.get_by_text("Phase 3 of 4").wait_for()
     page.get_by_role("button", name="Stop").click()
-    assert opened.said == []
-    page.close()
-    still = Watched(browser, pages["layouts"], start, reduced_motion="reduce")
-    still.page.get_by_role("button", name="Play the phases").click()
-    still.page.wait_for_timeout(1200)
-    assert "Phase 1 of 4" in still.page.locator(".banks p[aria-live]").inner_text()
-    still.page.close()
+    still = open_page("layouts", start, reduced_motion="reduce")
+    still.get_by_role("button", name="Play the phases").click()
+    still.wait_for_timeout(1200)
+    assert "Phase 1 of 4" in still.locator(".banks p[aria-live]").inner_text()
 
 
 # ---------------------------------------------------------------- specs as presets
+@pytest.mark.slow
 def test_every_spec_is_a_preset(layouts: Any) -> None:
     """Each shows a buffer of its own with one of its accesses, or, where all its arrays are in global memory, that."""
     names = {path.stem for path in KERNELS}
@@ -326,14 +324,15 @@ def test_boxes_and_matrices_are_drawn(layouts: Any) -> None:
     assert any("wgmma" in text for _, text in kinds)
 
 
-def test_a_short_link_names_a_spec_or_a_preset(browser: Any, pages: dict[str, Path]) -> None:
+@pytest.mark.slow
+def test_a_short_link_names_a_spec_or_a_preset(open_page: Open) -> None:
     for hash, text in (("#p=tmem_224", "S[(2, 128, 112)"), ("#g=copy_staged", "S[(3, 64, 64)")):
-        opened = Watched(browser, pages["layouts"], hash)
-        assert field(opened.page, "Layout").input_value().startswith(text) and opened.said == []
-        opened.page.close()
+        page = open_page("layouts", hash)
+        assert field(page, "Layout").input_value().startswith(text)
 
 
 # ---------------------------------------------------------------- tiled products
+@pytest.mark.slow
 def test_r_is_a_slider_and_a_table(layouts: Any) -> None:
     layouts.get_by_role("tab", name="Tiled mma").click()
     rows = layouts.locator(".prices tbody tr")
@@ -356,41 +355,38 @@ def test_r_is_a_slider_and_a_table(layouts: Any) -> None:
     layouts.get_by_label("Elements of C and the threads that own them").press("Enter")
 
 
-def test_a_product_opens_in_its_own_tab(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["product"])
-    assert opened.page.locator("#panel-mma").is_visible() and not opened.page.locator("#panel-layout").is_visible()
-    assert "elements of 128 x 256" in opened.page.locator(".mma .legend").inner_text()
-    opened.page.get_by_role("tab", name="Layout").click()
-    assert field(opened.page, "Shape").input_value() == "128, 256" and opened.said == []
-    opened.page.close()
+def test_a_product_opens_in_its_own_tab(open_page: Open) -> None:
+    page = open_page("product")
+    assert page.locator("#panel-mma").is_visible() and not page.locator("#panel-layout").is_visible()
+    assert "elements of 128 x 256" in page.locator(".mma .legend").inner_text()
+    page.get_by_role("tab", name="Layout").click()
+    assert field(page, "Shape").input_value() == "128, 256"
 
 
 # ---------------------------------------------------------------- a spec
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", SPECS)
-def test_the_kernel_is_in_sight_when_the_code_opens(browser: Any, pages: dict[str, Path], name: str) -> None:
-    opened = Watched(browser, pages[name])
-    opened.page.locator("#tab-code").click()
-    opened.page.wait_for_timeout(100)
-    row = opened.page.locator("pre[aria-label=CUDA] .line", has_text="__global__").first.bounding_box()
-    pre = opened.page.locator("pre[aria-label=CUDA]").bounding_box()
+def test_the_kernel_is_in_sight_when_the_code_opens(open_page: Open, name: str) -> None:
+    page = open_page(name)
+    page.locator("#tab-code").click()
+    page.wait_for_timeout(100)
+    row = page.locator("pre[aria-label=CUDA] .line", has_text="__global__").first.bounding_box()
+    pre = page.locator("pre[aria-label=CUDA]").bounding_box()
     assert pre["y"] <= row["y"] and row["y"] + row["height"] <= min(pre["y"] + pre["height"], 900)
-    assert opened.said == []
-    opened.page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPECS)
-def test_every_tab_of_a_spec(browser: Any, pages: dict[str, Path], name: str) -> None:
-    opened = Watched(browser, pages[name])
+def test_every_tab_of_a_spec(open_page: Open, name: str) -> None:
+    page = open_page(name)
     for tab in TABS:
-        opened.page.locator(f"#tab-{tab}").click()
-        assert opened.page.locator(f"#panel-{tab}").is_visible()
-    assert opened.said == []
-    opened.page.close()
+        page.locator(f"#tab-{tab}").click()
+        assert page.locator(f"#panel-{tab}").is_visible()
 
 
-def test_a_gemm_shows_its_tile_ops_and_its_recipes(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["gemm"])
-    page = opened.page
+@pytest.mark.slow
+def test_a_gemm_shows_its_tile_ops_and_its_recipes(open_page: Open) -> None:
+    page = open_page("gemm")
     first = page.locator(".choice", has_text="variant = wgmma").first
     assert "microseconds" in first.inner_text() and first.locator("tr.chosen .bar-fill").count() >= 5
     page.locator("#tab-code").click()
@@ -407,31 +403,24 @@ def test_a_gemm_shows_its_tile_ops_and_its_recipes(browser: Any, pages: dict[str
     assert "Phase 1 of 4: 8 lanes take" in page.locator("#panel-layout .banks").inner_text()
     page.get_by_role("button", name="Its line and its CUDA").click()
     assert "stmatrix" in page.locator("#panel-code [aria-pressed=true].chip").inner_text()
-    assert opened.said == []
-    page.close()
 
 
-def test_steps_say_what_each_op_reads_and_writes(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["copy_staged"], "#v=time")
-    page = opened.page
+def test_steps_say_what_each_op_reads_and_writes(open_page: Open) -> None:
+    page = open_page("copy_staged", "#v=time")
     row = page.locator(".steps tbody tr", has_text="copy tile[k % 3]")
     assert [cell.strip() for cell in row.inner_text().split("\t")][2:] == ["", "writes", "reads"]
     row.get_by_role("button").click()
     assert "copy_tile_Y" in "".join(page.locator("#panel-code .line.lit").all_inner_texts())
-    assert opened.said == []
-    page.close()
 
 
-def test_memories_lie_side_by_side(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["gemm"])
-    text = opened.page.locator("#panel-choices").inner_text()
+def test_memories_lie_side_by_side(open_page: Open) -> None:
+    page = open_page("gemm")
+    text = page.locator("#panel-choices").inner_text()
     assert "212992 bytes of shared memory" in text and "65536 to 196607" in text
-    opened.page.close()
 
 
-def test_spec_cuda_and_picture_are_linked(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["copy_staged"])
-    page = opened.page
+def test_spec_cuda_and_picture_are_linked(open_page: Open) -> None:
+    page = open_page("copy_staged")
     page.locator("#tab-code").click()
     page.locator(".op-button").first.click()
     lit = page.locator("#panel-code .line.lit")
@@ -445,121 +434,108 @@ def test_spec_cuda_and_picture_are_linked(browser: Any, pages: dict[str, Path]) 
     page.get_by_role("button", name="Draw access").first.click()
     assert page.locator("#panel-layout").is_visible()
     assert figures(page)[0] == "4 wavefronts in 4 phases, of a store"  # cp.async
-    assert opened.said == []
-    page.close()
 
 
-def test_the_timeline_says_who_waits_for_whom(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["hgemm_roles"], "#v=time")
-    page = opened.page
+def test_the_timeline_says_who_waits_for_whom(open_page: Open) -> None:
+    page = open_page("hgemm_roles", "#v=time")
     page.locator(".event", has_text="wait full[0] phase 0").first.click()
     said = page.locator("#panel-time p[aria-live]").inner_text()
     assert "It waited for load: announce" in said and "are in sa: full[0] phase 0" in said
     assert page.locator(".arrows path.cause").count() >= 2
     page.locator(".event.arrives", has_text="arrive").first.focus()
     assert "For it waited load" in page.locator("#panel-time p[aria-live]").inner_text()
-    assert opened.said == []
-    page.close()
 
 
-def test_choices_show_rejected_candidates_with_their_costs(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["copy_staged"])
-    text = opened.page.locator("#panel-choices").text_content()
+def test_choices_show_rejected_candidates_with_their_costs(open_page: Open) -> None:
+    page = open_page("copy_staged")
+    text = page.locator("#panel-choices").text_content()
     assert (
         "S[(3, 64, 64):(4160, 64, 1)]" in text
         and "costs more" in text
         and "sm_80 has no TMA" in text
         and "Because the widest" in text
     )
-    opened.page.get_by_role("button", name="Draw tile").click()
-    assert field(opened.page, "Layout").input_value().startswith("S[(3, 64, 64)")
-    opened.page.close()
+    page.get_by_role("button", name="Draw tile").click()
+    assert field(page, "Layout").input_value().startswith("S[(3, 64, 64)")
 
 
-def test_a_frame_of_a_notebook_is_the_page(browser: Any, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_frame_of_a_notebook_is_the_page(open_page: Open, tmp_path: Path) -> None:
     path = tmp_path / "notebook.html"
     built = tilegen.build(ROOT / "specs" / "gemm_mma.yaml")
     path.write_text(f"<!doctype html><title>a notebook</title>{built._repr_html_()}")
-    opened = Watched(browser, path)
-    frame = opened.page.frame_locator("iframe")
+    page = open_page(path)
+    frame = page.frame_locator("iframe")
     frame.get_by_role("tab", name="Code").click()
     assert "gemm_mma" in frame.locator(".code").first.inner_text()
     frame.get_by_role("tab", name="Tiled mma").click()
     assert frame.locator(".prices tbody tr").count() > 0
-    assert opened.said == []
-    opened.page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "paper"), [("light", [255, 255, 255]), ("dark", [20, 23, 27])])
 def test_a_layout_of_a_notebook_is_a_picture_in_light_and_dark(
-    browser: Any, tmp_path: Path, scheme: str, paper: list[int]
+    open_page: Open, tmp_path: Path, scheme: str, paper: list[int]
 ) -> None:
     path = tmp_path / "notebook.html"
     path.write_text(f"<!doctype html><title>a notebook</title>{layouts_room.parse('S[(8, 64)]')._repr_html_()}")
-    opened = Watched(browser, path, color_scheme=scheme)
-    image = opened.page.get_by_role("img", name="The layout S[(8, 64):(64, 1)]")
+    page = open_page(path, color_scheme=scheme)
+    image = page.get_by_role("img", name="The layout S[(8, 64):(64, 1)]")
     assert image.evaluate("image => image.complete && image.naturalWidth > 100")
-    assert read_pixel(opened.page, image.screenshot()) == paper and opened.said == []
-    opened.page.close()
+    assert read_pixel(page, image.screenshot()) == paper
 
 
 # ---------------------------------------------------------------- manners
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [380, 2560])
 @pytest.mark.parametrize("name", ["layouts", "gemm"])
-def test_no_width_is_too_narrow_or_too_wide(browser: Any, pages: dict[str, Path], name: str, width: int) -> None:
-    opened = Watched(browser, pages[name], viewport={"width": width, "height": 800})
-    for tab in opened.page.get_by_role("tab").all():
+def test_no_width_is_too_narrow_or_too_wide(open_page: Open, name: str, width: int) -> None:
+    page = open_page(name, viewport={"width": width, "height": 800})
+    for tab in page.get_by_role("tab").all():
         tab.click()
-        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, tab.inner_text()
-    assert opened.said == []
-    opened.page.close()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, tab.inner_text()
 
 
 @needs_axe
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["layouts", "gemm"])
-def test_axe_finds_nothing(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
-    opened = Watched(browser, pages[name], color_scheme=scheme, bypass_csp=True)
-    opened.page.add_script_tag(path=str(AXE))
-    for tab in opened.page.get_by_role("tab").all():
+def test_axe_finds_nothing(open_page: Open, name: str, scheme: str) -> None:
+    page = open_page(name, color_scheme=scheme, bypass_csp=True)
+    page.add_script_tag(path=str(AXE))
+    for tab in page.get_by_role("tab").all():
         tab.click()
-        found = opened.page.evaluate("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))")
+        found = page.evaluate("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))")
         assert found == [], tab.inner_text()
-    opened.page.close()
 
 
-def test_light_and_dark(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["layouts"], color_scheme="dark")
-    page, shade = opened.page, "getComputedStyle(document.body).backgroundColor"
+def test_light_and_dark(open_page: Open) -> None:
+    page = open_page("layouts", color_scheme="dark")
+    shade = "getComputedStyle(document.body).backgroundColor"
     dark = page.evaluate(shade)
     page.get_by_role("button", name="Switch to light").click()
     assert page.evaluate(shade) == "rgb(255, 255, 255)" != dark
     page.get_by_role("button", name="Switch to dark").click()
     assert page.evaluate(shade) == dark
-    page.close()
 
 
-def test_canvases_and_the_button_follow_the_system(browser: Any, pages: dict[str, Path]) -> None:
-    opened = Watched(browser, pages["layouts"], color_scheme="light")
+def test_canvases_and_the_button_follow_the_system(open_page: Open) -> None:
+    page = open_page("layouts", color_scheme="light")
     drawn = "document.querySelector('canvas').toDataURL()"
-    light = opened.page.evaluate(drawn)
-    opened.page.emulate_media(color_scheme="dark")
-    opened.page.get_by_role("button", name="Switch to light").wait_for()
-    assert opened.page.evaluate(drawn) != light and opened.said == []
-    opened.page.close()
+    light = page.evaluate(drawn)
+    page.emulate_media(color_scheme="dark")
+    page.get_by_role("button", name="Switch to light").wait_for()
+    assert page.evaluate(drawn) != light
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [420, 1400])
-def test_a_tile_of_128_by_256_fits(browser: Any, pages: dict[str, Path], width: int) -> None:
+def test_a_tile_of_128_by_256_fits(open_page: Open, width: int) -> None:
     for hash, label in (
         ("#p=wide", "Elements of the layout"), ("#p=tmem", "Places that hold the elements"),
         ("#v=mma", "Elements of C and the threads that own them"),
     ):  # fmt: skip
-        opened = Watched(
-            browser, pages["product" if "mma" in hash else "layouts"], hash, viewport={"width": width, "height": 900}
-        )
-        room = opened.page.get_by_label(label).evaluate(
+        page = open_page("product" if "mma" in hash else "layouts", hash, viewport={"width": width, "height": 900})
+        room = page.get_by_label(label).evaluate(
             "n => [n.scrollWidth - n.clientWidth, n.scrollHeight - n.clientHeight]"
         )
         assert room == [0, 0], label
-        opened.page.close()

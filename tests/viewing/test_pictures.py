@@ -235,6 +235,7 @@ def test_a_build_in_a_notebook() -> None:
     assert repr(built) == "<Built softmax_rows for sm_80: 256 x 1 x 1 CTAs of 256 threads, 6 ops>"
 
 
+@pytest.mark.slow
 def test_nothing_of_the_viewer_is_imported_before_it_is_asked_for() -> None:
     code = (
         "import sys\nfrom tilegen.layouts import parse\nlayout = parse('S[(8, 64)]')\n"
@@ -244,6 +245,7 @@ def test_nothing_of_the_viewer_is_imported_before_it_is_asked_for() -> None:
 
 
 # ---------------------------------------------------------------- docs/viewer.md
+@pytest.mark.slow
 def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs" / "viewer.md").read_text(encoding="utf-8")
     commands = [shlex.split(line, comments=True)[1:] for line in text.splitlines() if line.startswith("tilegen view")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy as np
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import Index, Var, add, equal, less, mod, mul
 from tilegen.layouts import Layout, find_atom, mma_shared_layout
+from tilegen.ops.mma.atoms import element_type, wgmma_row
 from tilegen.ops.mma.descriptors import describe_tile
-from tilegen.ops.mma.rows import element_type, wgmma_row
 from tilegen.plan import (
     Arrive,
     Await,
@@ -235,7 +235,3 @@ def plan_loop(loop: Loop, pending: int = 0) -> Plan:
     steps = (Repeat(k, trips, body), Repeat(i, n // 8, store, True))
     role = Role("all", THREADS, steps)
     return Plan("gemm", "sm_90a", (1, 1, 1), (A, B, C, sa, sb, acc), (role,), barriers=(full,))
-
-
-def replace_steps(plan: Plan, *steps: Step) -> Plan:
-    return replace(plan, roles=(replace(plan.roles[0], steps=steps),))

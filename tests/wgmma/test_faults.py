@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.wgmma.plans import Loop, Parts, Tiles, lane, parts_of, plan_loop, product_of, read_result, replace_steps, tx
+from tests.faults.steps import is_a, mutate, turn, with_steps
+from tests.faults.verdicts import fault_of_run, refusal_of
+from tests.wgmma.plans import Loop, Parts, Tiles, lane, parts_of, plan_loop, product_of, read_result, tx
 from tests.wgmma.test_interpret import run
 from tilegen.index import equal, less
 from tilegen.interpret import FaultFound
@@ -42,12 +44,8 @@ ACC, RA, SB = memory(S, "acc"), memory(R, "ra"), memory(S, "sB")
 OVERWRITE = When(equal(tx, 0), (Map(FILL, memory(S, "wB")[0], (), 8, 0), Move(SB[8], memory(S, "wB")[0], 8)))
 
 
-def fault_of(plan: Plan, tiles: Tiles) -> Fault | None:
-    try:
-        run(plan, tiles.inputs(tiles.draw()))
-    except FaultFound as found:
-        return found.fault
-    return None
+def fault_in(plan: Plan, tiles: Tiles) -> Fault | None:
+    return fault_of_run(lambda: run(plan, tiles.inputs(tiles.draw())))
 
 
 def of_shared(*steps: Step) -> tuple[Plan, Tiles]:
@@ -141,18 +139,18 @@ FAULTS: dict[str, tuple[tuple[Plan, Tiles], str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("what", FAULTS)
 def test_a_planted_fault_is_found(what: str) -> None:
     (plan, tiles), code, due = FAULTS[what]
-    fault = fault_of(plan, tiles)
+    fault = fault_in(plan, tiles)
     assert (fault.code if fault else "") == code, fault
     assert fault is None or fault.insert == due or not due
 
 
 def test_what_the_faults_say() -> None:
-    read = fault_of(*FAULTS["the accumulator is read before its wait"][0])
+    read = fault_in(*FAULTS["the accumulator is read before its wait"][0])
     assert read is not None and "move acc -> C" in read.message
     assert "reads register acc[0], which a wgmma is still adding to: it has not been waited for" in read.message
-    late = fault_of(*FAULTS["an operand is overwritten before the wait"][0])
+    late = fault_in(*FAULTS["an operand is overwritten before the wait"][0])
     assert late is not None and "which wgmma reads, as far as warp 0 knows" in late.message
-    fence = fault_of(*FAULTS["no fence"][0])
+    fence = fault_in(*FAULTS["no fence"][0])
     assert fence is not None and "without a fence after what was done with it before" in fence.message
 
 
@@ -255,11 +253,11 @@ def test_wgmmas_of_other_shapes_are_fenced_apart() -> None:
     """PTX ISA, wgmma.fence: only wgmmas of one shape go on with an accumulator without a fence."""
     narrow = lies(SECOND, rows=32)
     steps = (*BEGIN, Fence(), FIRST, COMMIT, DONE, narrow, COMMIT, DONE, *S.store)
-    assert fault_of(S.plan(*steps), SHARED).code == REGISTERS_UNFENCED  # type: ignore[union-attr]
+    assert fault_in(S.plan(*steps), SHARED).code == REGISTERS_UNFENCED  # type: ignore[union-attr]
     flying = (*BEGIN, Fence(), FIRST, COMMIT, Fence(), narrow, COMMIT, DONE, *S.store)
-    assert fault_of(S.plan(*flying), SHARED).code == REGISTERS_IN_FLIGHT  # type: ignore[union-attr]
+    assert fault_in(S.plan(*flying), SHARED).code == REGISTERS_IN_FLIGHT  # type: ignore[union-attr]
     apart = (*BEGIN, Fence(), FIRST, COMMIT, DONE, Fence(), narrow, COMMIT, DONE, *S.store)
-    assert fault_of(S.plan(*apart), SHARED) is None
+    assert fault_in(S.plan(*apart), SHARED) is None
 
 
 def test_the_next_tile_may_not_come_before_the_wait() -> None:
@@ -276,7 +274,7 @@ def test_the_next_tile_may_not_come_before_the_wait() -> None:
         ((load, landed, multiply, commit, replace(done, pending=1), meet), IN_FLIGHT),
         ((load, landed, multiply, commit, done, meet), ""),
     ):
-        changed = replace_steps(plan, replace(over, body=body), store)
+        changed = with_steps(plan, replace(over, body=body), store)
         try:
             found = run(changed, drawn)
         except FaultFound as fault:
@@ -288,16 +286,10 @@ def test_the_next_tile_may_not_come_before_the_wait() -> None:
 def test_the_first_k_step_clears() -> None:
     loop = Loop(n=32, trips=2)
     drawn, plan = loop.draw(), plan_loop(loop)
-    over, store = plan.roles[0].steps
+    over, _ = plan.roles[0].steps
 
     def changed(accumulate: object) -> Plan:
-        block = over.body[2]
-        fence, steps = block.body
-        inner = replace(steps, body=(replace(steps.body[0], accumulate=accumulate),))
-        body = (*over.body[:2], replace(block, body=(fence, inner)), *over.body[3:])
-        return replace_steps(plan, replace(over, body=body), store)
+        return mutate(plan, is_a(Wgmma), turn(accumulate=accumulate))
 
-    with pytest.raises(FaultFound) as found:
-        run(changed(True), drawn)
-    assert found.value.fault.code == UNWRITTEN
+    assert refusal_of(FaultFound, run, changed(True), drawn).fault.code == UNWRITTEN
     assert not np.array_equal(run(changed(less(0, over.body[2].body[1].var)), drawn).reshape(64, 32), product_of(drawn))

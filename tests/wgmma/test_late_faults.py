@@ -7,14 +7,15 @@ lost in that.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.interpret.edits import mutate
+from tests.faults.steps import Change, Match, change_steps, drop, is_a, is_sync, mutate, turn
+from tests.faults.verdicts import refusal_of
 from tilegen.errors import ProofError
 from tilegen.index import Index, Var, add, equal, every, mod, not_
 from tilegen.interpret.fault import (
@@ -28,7 +29,7 @@ from tilegen.interpret.fault import (
     FaultFound,
 )
 from tilegen.pipeline import load
-from tilegen.plan import Arrive, Await, Block, Fence, Plan, Ref, Repeat, Step, Sync, Wait, Wgmma, When, flatten
+from tilegen.plan import Arrive, Await, Block, Fence, Plan, Ref, Repeat, Step, Wait, Wgmma, When, flatten
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove
 from tilegen.proofs.meaning import check_meaning
@@ -58,7 +59,7 @@ def late(k: int | None = None, p: int | None = None) -> Index:
     return found
 
 
-def otherwise(when: Index, *wrong: Step) -> Callable[[Step], tuple[Step, ...]]:
+def otherwise(when: Index, *wrong: Step) -> Change:
     return lambda step: (When(not_(when), (step,)), When(when, wrong))
 
 
@@ -66,28 +67,21 @@ def multiplies(step: Step) -> bool:
     return isinstance(step, Block) and any(isinstance(s, Wgmma) for s in flatten(step.body))
 
 
-def products(change: Callable[[Wgmma], Wgmma]) -> Callable[[Step], tuple[Step, ...]]:
-    """The block of products, changed in the last trip of the second tile."""
+def late_block(match: Match, change: Change, k: int) -> Change:
+    """The block of products with steps changed in one trip of the second tile."""
 
-    def edit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        edited = (replace(s, body=edit(s.body)) if isinstance(s, Repeat) else s for s in steps)
-        return tuple(change(s) if isinstance(s, Wgmma) else s for s in edited)
-
-    def wrong(step: Step) -> tuple[Step, ...]:
-        assert isinstance(step, Block)
-        return otherwise(late(TRIPS - 1), replace(step, body=edit(step.body)))(step)
+    def wrong(step: Block) -> Sequence[Step]:
+        return otherwise(late(k), replace(step, body=change_steps(step.body, match, change)))(step)
 
     return wrong
 
 
+def products(change: Change, k: int = TRIPS - 1) -> Change:
+    return late_block(is_a(Wgmma), change, k)
+
+
 def shifted(ref: Ref, elems: int) -> Ref:
     return Ref(ref.memory, (add(ref.at[0], elems),))
-
-
-def without_fence(step: Step) -> tuple[Step, ...]:
-    assert isinstance(step, Block)
-    body = tuple(s for s in step.body if not isinstance(s, Fence))
-    return otherwise(late(0), replace(step, body=body))(step)
 
 
 def freed_too_early(step: Step) -> tuple[Step, ...]:
@@ -97,11 +91,11 @@ def freed_too_early(step: Step) -> tuple[Step, ...]:
     return otherwise(late(TRIPS - 1), replace(step, slot=slot))(step)
 
 
-def waits(queue: str, pending: int) -> Callable[[Step], bool]:
+def waits(queue: str, pending: int) -> Match:
     return lambda step: isinstance(step, Wait) and (step.queue, step.pending) == (queue, pending)
 
 
-def awaits(name: str) -> Callable[[Step], bool]:
+def awaits(name: str) -> Match:
     return lambda step: isinstance(step, Await) and step.slot.barrier.name == name
 
 
@@ -109,24 +103,21 @@ def frees(step: Step) -> bool:
     return isinstance(step, Arrive) and step.slot.barrier.name == "free"
 
 
-def is_fence(step: Step) -> bool:
-    return isinstance(step, Sync) and step.scope == "async"
-
-
 WRONG_VALUE = "TG420"
 FAULTS: dict[str, tuple[Callable[[], Plan], str]] = {
     "a is read a chunk too far": (
-        lambda: edited(multiplies, products(lambda s: replace(s, a=shifted(s.a, 64 * 64)))), WRONG_VALUE),
+        lambda: edited(multiplies, products(lambda s: (replace(s, a=shifted(s.a, 64 * 64)),))), WRONG_VALUE),
     "b is read a step along K too far": (
-        lambda: edited(multiplies, products(lambda s: replace(s, b=shifted(s.b, 8)))), WRONG_VALUE),
+        lambda: edited(multiplies, products(lambda s: (replace(s, b=shifted(s.b, 8)),))), WRONG_VALUE),
     "a sum begins anew": (
-        lambda: edited(multiplies, products(lambda s: replace(s, accumulate=False))), WRONG_VALUE),
+        lambda: edited(multiplies, products(turn(accumulate=False))), WRONG_VALUE),
     "a sum goes on from the tile before": (
-        lambda: edited(multiplies, goes_on), WRONG_VALUE),
+        lambda: edited(multiplies, products(turn(accumulate=True), 0)), WRONG_VALUE),
     "a product is made twice": (
         lambda: edited(multiplies, lambda s: (s, When(late(TRIPS - 1), (s,)))), WRONG_VALUE),
     "a product is left out": (lambda: edited(multiplies, otherwise(late(TRIPS - 1))), WRONG_VALUE),
-    "no fence after the registers were read": (lambda: edited(multiplies, without_fence), REGISTERS_UNFENCED),
+    "no fence after the registers were read": (
+        lambda: edited(multiplies, late_block(is_a(Fence), drop, 0)), REGISTERS_UNFENCED),
     "the sum is read before its wait": (
         lambda: edited(waits("mma", 0), otherwise(late())), REGISTERS_IN_FLIGHT),
     "operands are read before they have come": (
@@ -136,20 +127,11 @@ FAULTS: dict[str, tuple[Callable[[], Plan], str]] = {
     "a slot is freed a trip too early": (lambda: edited(frees, freed_too_early, 0), PHASE_UNKNOWN),
     "a slot is freed while products read it": (
         lambda: edited(waits("mma", 1), otherwise(every(equal(loop("t_trip"), 0), equal(loop("k"), 3)))), IN_FLIGHT),
-    "what TMA stores was not fenced": (lambda: edited(is_fence, otherwise(late(p=1))), UNFENCED),
+    "what TMA stores was not fenced": (lambda: edited(is_sync("async"), otherwise(late(p=1))), UNFENCED),
     "what TMA stores is overwritten before its wait": (
         lambda: edited(waits("bulk", 0), otherwise(late(p=1)), 0), IN_FLIGHT),
-    "the last stores are not awaited": (lambda: edited(waits("bulk", 0), lambda s: (), 1), NEVER_AWAITED),
+    "the last stores are not awaited": (lambda: edited(waits("bulk", 0), drop, 1), NEVER_AWAITED),
 }  # fmt: skip
-
-
-def goes_on(step: Step) -> tuple[Step, ...]:
-    return otherwise(late(0), replace(step, body=all_add(step.body)))(step)
-
-
-def all_add(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    inner = (replace(s, body=all_add(s.body)) if isinstance(s, Repeat) else s for s in steps)
-    return tuple(replace(s, accumulate=True) if isinstance(s, Wgmma) else s for s in inner)
 
 
 def load_late(k: int) -> Index:
@@ -159,7 +141,7 @@ def load_late(k: int) -> Index:
     return every(equal(found["t_trip"], 1), equal(found["k"], k))
 
 
-def edited(match: Callable[[Step], bool], change: Callable[[Step], tuple[Step, ...]], nth: int | None = None) -> Plan:
+def edited(match: Match, change: Change, nth: int | None = None) -> Plan:
     return mutate(planned()[1], match, change, nth)
 
 
@@ -173,9 +155,7 @@ def test_the_plan_is_right() -> None:
 def test_a_late_fault_is_found(name: str) -> None:
     spec, _ = planned()
     plan, code = FAULTS[name]
-    with pytest.raises(ProofError) as found:
-        check_meaning(spec, plan(), CTAS, {})
-    assert found.value.diagnostics[0].code == code
+    assert refusal_of(ProofError, check_meaning, spec, plan(), CTAS, {}).diagnostics[0].code == code
 
 
 @pytest.mark.sweep(1)

@@ -12,12 +12,14 @@ import pytest
 from nvcc.compile import requires_nvcc
 from specs.kernels import ROOT, draft
 
+from tests.faults.texts import change_text
+
 PRODUCT, WAIT = "__device__ __forceinline__ void wgmma_sa_sb_acc", "            wgmma_wait<1>();\n"
 
 
 def _plant(statement: str, gemm: str) -> str:
     """The text with a statement after the wait."""
-    return gemm.replace(WAIT, f"{WAIT}            {statement}\n")
+    return change_text(gemm, (WAIT, f"{WAIT}            {statement}\n"))
 
 
 PITFALLS: dict[str, tuple[Callable[[str], str], set[str]]] = {
@@ -25,7 +27,7 @@ PITFALLS: dict[str, tuple[Callable[[str], str], set[str]]] = {
     "an accumulator is read in flight": (partial(_plant, "acc[0] *= 1.5f;"), {"C7514"}),
     "an accumulator is written in flight": (partial(_plant, "acc[0] = bx;"), {"C7515"}),
     "products in a function of their own": (
-        lambda gemm: gemm.replace(PRODUCT, PRODUCT.replace("force", "no")), {"C7510"}
+        lambda gemm: change_text(gemm, (PRODUCT, PRODUCT.replace("force", "no"))), {"C7510"}
     ),
     "no launch bounds": (lambda gemm: re.sub(r"__launch_bounds__\([^)]*\)", "", gemm), {"C7508"}),
 }  # fmt: skip

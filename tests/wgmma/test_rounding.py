@@ -70,6 +70,7 @@ def test_a_copy_that_rounds_is_proved_to_and_one_that_does_not_is_not() -> None:
             check_meaning(spec, plan, [(0, 0, 0)], {})
 
 
+@pytest.mark.slow
 def test_a_product_whose_factors_nobody_rounds_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     tilegen.build(tilegen.load(deepcopy(PRODUCT)))
     monkeypatch.setattr(Writing, "rounding", lambda self: "")
@@ -77,6 +78,7 @@ def test_a_product_whose_factors_nobody_rounds_is_found(monkeypatch: pytest.Monk
         tilegen.build(tilegen.load(deepcopy(PRODUCT)))
 
 
+@pytest.mark.slow
 def test_factors_that_mma_sync_rounds_are_brought_as_they_are() -> None:
     """By cvt.rna, in registers: nothing is rounded twice."""
     spec = deepcopy(PRODUCT)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.faults.verdicts import refusal_of
 from tests.text.run import compile_plans, requires_gxx
 from tests.wgmma.kernels import SPECS, auto, by_cp_async, by_tma, draw, make, operands_of, ring
 from tilegen import build
@@ -51,6 +52,7 @@ CHOSEN = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", CHOSEN)
 def test_shared_operands_get_layouts_that_descriptors_say(name: str) -> None:
     choices = {c.question: c.picked for c in built(name).spec.choices}
@@ -66,6 +68,7 @@ def test_a_tile_that_is_multiplied_by_itself_has_one_layout_for_both() -> None:
     assert str(proved.spec.buffer("sb").layout) == "Swizzle(3, 3, 3) o S[(64, 64):(64, 1)]"
 
 
+@pytest.mark.slow
 @requires_gxx
 def test_texts_run() -> None:
     plans = [built(name).plan for name in SPECS]
@@ -93,9 +96,7 @@ def test_tf32_drops_the_last_bits_of_a_float32() -> None:
 
 # ---------------------------------------------------------------- what is refused
 def refused(spec: dict[str, Any]) -> str:
-    with pytest.raises(SpecError) as caught:
-        build(spec)
-    return " ".join(d.message for d in caught.value.diagnostics)
+    return " ".join(d.message for d in refusal_of(SpecError, build, spec).diagnostics)
 
 
 def changed(spec: dict[str, Any], buffer: str, **fields: Any) -> dict[str, Any]:
@@ -176,9 +177,7 @@ WRONG = {
 @pytest.mark.parametrize("what", WRONG)
 def test_what_is_wrong_is_found_and_the_hint_says_what_to_insert(what: str) -> None:
     spec, code, hint = WRONG[what]
-    with pytest.raises(ProofError) as caught:
-        build(spec)
-    (found,) = caught.value.diagnostics
+    (found,) = refusal_of(ProofError, build, spec).diagnostics
     assert found.code == code and hint in (found.hint or "") + found.message
 
 

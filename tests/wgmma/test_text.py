@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.faults.steps import with_steps
 from tests.nvcc.compile import requires_nvcc
 from tests.text.run import compile_plans, requires_gxx, run_text
-from tests.wgmma.plans import Loop, Tiles, parts_of, plan_loop, product_of, read_result, replace_steps
+from tests.wgmma.plans import Loop, Tiles, parts_of, plan_loop, product_of, read_result
 from tests.wgmma.test_interpret import KINDS
 from tilegen.plan import Commit, Fence, Wait, Wgmma
 from tilegen.render import render
@@ -108,4 +109,4 @@ def test_the_text_reads_well() -> None:
     assert "keep_registers<32>(acc);" in text and "wgmma_wait<0>();" in text and "wgmma_fence();" in text
     assert "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16" in text
     assert not [line for line in text.splitlines() if line != line.rstrip()]
-    assert replace_steps(plan_loop(Loop()), Fence())
+    assert with_steps(plan_loop(Loop()), Fence())

@@ -4,9 +4,8 @@ Proofs alone compute with remainders (``modular``) and with errors (``bounded``,
 import these modules themselves, and what plans a kernel starts without them.
 """
 
-from tilegen.arithmetic.describing import describe_functions
 from tilegen.arithmetic.domain import FOLDS, TYPED, Domain, Typed
-from tilegen.arithmetic.functions import FUNCTIONS, MathFunction, common_type, to_type, type_of
+from tilegen.arithmetic.functions import FUNCTIONS, MathFunction, common_type, describe_functions, to_type, type_of
 from tilegen.arithmetic.products import (
     TFLOAT32,
     TFLOAT32_CUT,

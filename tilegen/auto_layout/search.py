@@ -30,7 +30,7 @@ from tilegen.auto_layout.estimates import Costed, add_costs, bound_alternative, 
 from tilegen.auto_layout.families import FAMILIES, VECTOR_BYTES, FamilyLayout, enumerate_form
 from tilegen.auto_layout.forms import Form, count_stages, list_forms
 from tilegen.auto_layout.pin import list_views, pin_layout, trace_dims
-from tilegen.cost.boxes import WHOLE
+from tilegen.cost.asynchronous import WHOLE
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilegen import access
 from tilegen.auto_layout.families import FamilyLayout, Ints, place_elements
-from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async, floor_sectors
+from tilegen.cost.asynchronous import CP_ASYNC, count_cp_async, floor_cp_async, floor_sectors
 from tilegen.index.rows import distinct_rows, hash_rows, mix_bits
 
 _BATCH = 1 << 15  # accesses of 32 lanes that are placed at a time

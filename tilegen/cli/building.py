@@ -1,24 +1,26 @@
-"""tilegen build: all specs or none."""
+"""tilegen build: all specs or none; with --watch again as they change, until Ctrl-C."""
 
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tilegen.cli.console import current_color, diagnostic_data, print_data, print_diagnostic, print_json, print_note
-from tilegen.cli.ending import SeveralFailed
+from tilegen.cli.ending import SeveralFailed, print_errors
 from tilegen.cli.explaining import add_resources, describe_resources
 from tilegen.cli.options import Manner
 from tilegen.cli.several import do_all, read_specs
-from tilegen.cli.watching import watch
 from tilegen.cli.writing import read_text, write_together
 from tilegen.decisions import Operation, count_words
-from tilegen.errors import Diagnostic, ProofError, SpecError
+from tilegen.errors import Diagnostic, ProofError, SpecError, TilegenError
 from tilegen.pipeline import Built, BuiltProgram, build, kernels_of, output_texts
+
+_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -264,3 +266,42 @@ def _without_resources(manifest: dict[str, Any]) -> dict[str, Any]:
     if isinstance(passes := kept.get("passes"), list):
         kept["passes"] = [_without_resources(one) if isinstance(one, dict) else one for one in passes]
     return kept
+
+
+def watch(specs: Sequence[str], make: Callable[[Sequence[str]], object]) -> int:
+    """Call ``make`` with all specs, and with those that changed whenever some did. Ctrl-C ends it, with exit code 0.
+
+    Errors are printed, and wait for the next change.
+    """
+    names = tuple(dict.fromkeys(specs))
+    built: dict[str, tuple[int, int] | None] = {}
+    try:
+        while True:
+            found = {name: _stamp(name) for name in names}
+            changed = [name for name in names if name not in built or found[name] != built[name]]
+            if changed:
+                built = found  # as it was before: what changes meanwhile is built again
+                _make(changed, make)
+                print_note(f"watching {count_words(len(names), 'spec', 'specs')}; Ctrl-C ends")
+            time.sleep(_PAUSE_SECONDS)
+    except KeyboardInterrupt:
+        print_note("stopped")
+        return 0
+
+
+def _make(specs: Sequence[str], make: Callable[[Sequence[str]], object]) -> None:
+    try:
+        make(specs)
+    except TilegenError as error:
+        print_errors([error])
+    except SeveralFailed:
+        pass  # what is wrong was printed as it was found
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    """When a file was written last, and its size; None where there is none, as between an editor's two steps."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size

@@ -106,7 +106,7 @@ def init(name: str, kind: str) -> int:
 
     NAME is my_kernel where none is given; it may lie in a folder.
     """
-    from tilegen.cli.starting import init_command
+    from tilegen.cli.without_spec import init_command
 
     return init_command(name, kind)
 
@@ -352,7 +352,7 @@ def view(what: str | None, **options: Any) -> int:
 @with_color
 def rule(code: str | None) -> int:
     """Explain the error CODE with an example; without CODE, list all of them."""
-    from tilegen.cli.looking_up import rule_command
+    from tilegen.cli.without_spec import rule_command
 
     return rule_command(code)
 
@@ -368,7 +368,7 @@ def schema() -> int:
     \b
     # yaml-language-server: $schema=tilegen.schema.json
     """
-    from tilegen.cli.looking_up import schema_command
+    from tilegen.cli.without_spec import schema_command
 
     return schema_command()
 
@@ -378,7 +378,7 @@ def schema() -> int:
 @with_color
 def doctor(form: str) -> int:
     """Report what this machine offers: packages, compilers, GPU, tools. Needs none of them."""
-    from tilegen.cli.looking_up import doctor_command
+    from tilegen.cli.without_spec import doctor_command
 
     return doctor_command(form)
 
@@ -394,6 +394,6 @@ def completion(shell: str) -> int:
     zsh, in ~/.zshrc:   eval "$(tilegen completion zsh)"
     fish:               tilegen completion fish > ~/.config/fish/completions/tilegen.fish
     """
-    from tilegen.cli.starting import completion_command
+    from tilegen.cli.without_spec import completion_command
 
     return completion_command(shell, cli)

@@ -11,7 +11,7 @@ import click
 from tilegen.arch import ARCHES
 from tilegen.cli.console import diagnostic_data, print_data, print_json
 from tilegen.cli.progress import watch_one
-from tilegen.cli.reading import read_spec
+from tilegen.cli.several import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
 from tilegen.pipeline import Built, BuiltProgram, build, choose_pass, expand, explain, kernels_of, load, load_kernel
@@ -131,11 +131,16 @@ def summary_command(wishes: ExplainWishes) -> int:
     """The ten lines of a spec, or of each pass. Raises what loading raises."""
     with watch_one(wishes.path):
         explained = explain(_load(wishes), processes=wishes.jobs)
-    lines = summary_lines
-    if "passes" in explained:
-        from tilegen.report.programs import program_lines as lines
-    print_data("\n".join(lines(explained, wishes.path)))
+    print_data("\n".join(_summary_lines(explained, wishes.path)))
     return 0
+
+
+def _summary_lines(explained: Mapping[str, Any], name: str) -> list[str]:
+    if "passes" in explained:
+        from tilegen.report.programs import program_lines
+
+        return program_lines(explained, name)
+    return summary_lines(explained, name)
 
 
 def explain_one(wishes: ExplainWishes, *options: str) -> dict[str, Any]:
@@ -148,8 +153,7 @@ def events_command(wishes: ExplainWishes, form: str, rows: int) -> int:
     """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it."""
     # The interpreter runs for this command alone, so it is loaded here.
     from tilegen.interpret import Record
-    from tilegen.proofs.events import record_events
-    from tilegen.proofs.meaning import describe_fault
+    from tilegen.proofs.meaning import describe_fault, record_events
     from tilegen.report.events import events_data, events_text, has_events
 
     with watch_one(wishes.path):

@@ -1,4 +1,4 @@
-"""One spec or many: many run side by side, each in a process of its own, and what comes of one is told at once."""
+"""One spec or many, files or standard input: many run side by side, each in a process of its own, told of at once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from typing import TypeVar
 from tilegen.cli.ending import Bug, SeveralFailed, describe_bug, print_errors
 from tilegen.cli.options import Manner
 from tilegen.cli.progress import watch_progress
-from tilegen.cli.reading import Word, read_spec
-from tilegen.errors import Diagnostic, EnvironmentLack, TilegenError
+from tilegen.errors import Diagnostic, EnvironmentLack, InputError, TilegenError
 from tilegen.side_by_side import Died, stream_tasks
+from tilegen.spec import NamedText
+from tilegen.spec.sources import MAX_BYTES, decode_text
 
 Result = TypeVar("Result")
+STDIN = "<stdin>"
+Word = str | NamedText
 
 
 def do_all(
@@ -107,3 +110,16 @@ def _explain_death(name: str, outcome: Result | TilegenError | Died, jobs: int) 
 def _lack_memory(name: str, why: str, jobs: int) -> TilegenError:
     fewer = f"`-j {max(1, jobs // 2)}` has fewer kernels in memory at a time"
     return EnvironmentLack(Diagnostic("TG505", f"{name}: {why}", hint=f"memory may have run out: {fewer}"))
+
+
+def read_spec(word: str) -> Word:
+    """The path, or for ``-`` the text of standard input. Raises InputError (TG001, TG002) where there is none."""
+    if word != "-":
+        return word
+    if sys.stdin is None:
+        raise InputError(Diagnostic("TG001", f"cannot read {STDIN}: it is closed"))
+    try:
+        data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InputError(Diagnostic("TG001", f"cannot read {STDIN}: {error.strerror or error}")) from None
+    return decode_text(data, STDIN)

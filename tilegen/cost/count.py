@@ -17,9 +17,16 @@ from numpy.typing import NDArray
 
 from tilegen import access
 from tilegen.cost.accesses import Access, find_accesses, visit_role
-from tilegen.cost.boxes import TMA, WHOLE, count_boxes
+from tilegen.cost.asynchronous import (
+    CP_ASYNC,
+    TMA,
+    WHOLE,
+    bytes_floor_cp_async,
+    count_boxes,
+    count_cp_async,
+    floor_cp_async,
+)
 from tilegen.cost.classes import list_classes
-from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.decisions import Cost
 from tilegen.index import Index, Var, bound, evaluate, substitute, variables
 from tilegen.index.runs import counter

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.access import SECTOR_BYTES, distinct
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import TMA, WHOLE, sectors_of_boxes
+from tilegen.cost.asynchronous import TMA, WHOLE, sectors_of_boxes
 from tilegen.cost.classes import list_classes, list_joint_classes
 from tilegen.cost.count import lane_offsets, split_axes, trips_of, values_of_threads, weigh_lanes
 from tilegen.index import Var, evaluate, variables

@@ -10,8 +10,12 @@ from tilegen.index.conditions import (
     dividends,
     equal,
     every,
+    maximum,
+    minimum,
     not_,
     replace_part,
+    select,
+    selections,
     substitute,
     variables,
 )
@@ -30,7 +34,6 @@ from tilegen.index.expressions import (
     total,
     xor,
 )
-from tilegen.index.selections import maximum, minimum, select, selections
 from tilegen.index.text import INT_LIMIT, compile_text, evaluate, is_wide, to_c, wide_type
 from tilegen.index.trees import bound, has_signs, least, multiple, names_of
 

@@ -13,12 +13,11 @@ from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
 from tilegen.interpret.fault import MALFORMED, FaultFound
-from tilegen.interpret.matrices import load_matrices, store_matrices
-from tilegen.interpret.meeting import WARP_THREADS, follow, refuse_early, sync
+from tilegen.interpret.fragments import load_matrices, store_matrices
+from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
-from tilegen.interpret.skipping import Skipping
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
 from tilegen.interpret.wide import Fold

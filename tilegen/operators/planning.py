@@ -4,16 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, Union
 
+from tilegen.calling import choose_arch, terms_of
+from tilegen.errors import CallError, Diagnostic
+from tilegen.gpu import compile_cubin
+from tilegen.gpu.call import Kernel
+from tilegen.gpu.driver import load_driver
 from tilegen.operators.gradients import Gradients, part_of_function, part_of_kernel, plan_gradients
-from tilegen.operators.kernels import Kernels
-from tilegen.operators.signature import OperatorSignature, derive_signature
-from tilegen.pipeline import Source, load_kernel
+from tilegen.operators.signature import OperatorSignature, derive_signature, give_parts
+from tilegen.pipeline import Source, build_kernel, load_kernel
 from tilegen.spec.data import Spec
 
 Settings = Mapping[str, int | float]
 Step = Union["Operator", Callable[..., Any]]
+MUST_COMPILE = "TG713"
+
+
+class Kernels:
+    """The kernels of one spec, by GPU. Threads that ask for one that is not there yet build it once.
+
+    ``arch``: build for this one alone; None: for each GPU's own. ``make(spec, arch)`` builds and compiles.
+    """
+
+    def __init__(
+        self, spec: Spec, arch: str | None = None, make: Callable[[Spec, str], Kernel] | None = None,
+        capability_of: Callable[[int], tuple[int, int]] | None = None,
+    ):  # fmt: skip
+        self.spec, self.arch = spec, arch
+        self._make = make or make_kernel
+        self._capability_of = capability_of or _ask_driver
+        self._lock = Lock()
+        self._by_arch: dict[str, Kernel] = {}
+        self._ready: dict[int, Kernel] = {}  # by device: loaded there
+
+    def find(self, device: int, is_capturing: Callable[[], bool]) -> Kernel:
+        """The kernel for a GPU, compiled and loaded there.
+
+        Raises what ``tilegen.compile`` raises, and CallError TG713 where it would have to compile, or to load, while
+        the current stream is being captured in a CUDA graph.
+        """
+        kernel = self._ready.get(device)
+        return kernel if kernel is not None else self._prepare(device, is_capturing)
+
+    def _prepare(self, device: int, is_capturing: Callable[[], bool]) -> Kernel:
+        if is_capturing():
+            name = self.spec.kernel
+            message = f"{name} is not compiled for GPU {device} yet, and a CUDA graph is being captured"
+            raise CallError(Diagnostic(MUST_COMPILE, message, None, "call it once on this GPU before the capture"))
+        with self._lock:
+            if device not in self._ready:
+                arch = self.arch or choose_arch(self.spec.arch, self._capability_of(device))
+                if arch not in self._by_arch:
+                    self._by_arch[arch] = self._make(self.spec, arch)
+                self._by_arch[arch].load(device)
+                self._ready[device] = self._by_arch[arch]
+            return self._ready[device]
+
+
+def _ask_driver(device: int) -> tuple[int, int]:
+    return load_driver().compute_capability(device)
+
+
+def make_kernel(spec: Spec, arch: str) -> Kernel:
+    """The kernel for an arch, proved and compiled; its callers bring what it writes in part."""
+    built = build_kernel(spec if spec.arch == arch else load_kernel(spec, arch))
+    terms = give_parts(built.spec, terms_of(built.spec, built.plan))
+    return Kernel(terms, compile_cubin(built.source, built.plan.arch, built.plan.name), built.source)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic.constants import reject_value, say_range
+from tilegen.arithmetic.formats import reject_value, say_range
 from tilegen.errors import Flaw
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context

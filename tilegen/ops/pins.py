@@ -12,7 +12,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BeforeValidator, Field
 
-from tilegen.arithmetic.constants import WORDS, read_word
+from tilegen.arithmetic.formats import NUMBER_WORDS, read_word
 from tilegen.decisions import Candidate, Cost, Key, compare_costs, judge
 from tilegen.ops.operand import Context, CountedSteps, Refused
 from tilegen.plan import Block
@@ -53,7 +53,7 @@ Several = Annotated[dict[str, str], Field(min_length=1)]
 
 # A number of the text, and what an op's reads give past the edge of an array.
 Constant = Annotated[int | float | bool, BeforeValidator(read_word)]
-CONSTANT_SCHEMA: dict[str, Any] = {"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": [*WORDS]}]}
+CONSTANT_SCHEMA: dict[str, Any] = {"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": [*NUMBER_WORDS]}]}
 Pad = Annotated[
     Constant | None,
     Field(

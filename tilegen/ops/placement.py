@@ -19,7 +19,7 @@ from tilegen.spec.outline import outline
 from tilegen.spec.tensor_memory import allocate
 
 # TMA asks for it; how often cp.async goes to memory is counted in lines of 128 bytes of both sides, which the model
-# (access/cp_async.py) has begin at a multiple: counted on an H200, 5 sectors for 4 where a buffer began at another.
+# (access/asynchronous.py) has begin at a multiple: counted on an H200, 5 sectors for 4 where a buffer began at another.
 _STREAM_ALIGN_BYTES = TMA_ALIGN_BYTES
 
 

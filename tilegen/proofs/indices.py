@@ -76,6 +76,6 @@ def _dividends(x: Index, place: ProofPlace, what: str, mark: Mark | None) -> Ite
 
 
 def _say(place: ProofPlace, x: Index, message: str, mark: Mark | None) -> Diagnostic:
-    finding = place.report(UNPROVEN_RANGE, "", -1, x, 0, message, undecided(x, 0))
+    finding = place.report(UNPROVEN_RANGE, message, x, 0, undecided(x, 0))
     hint = "a condition around it says that it is"
     return Diagnostic(finding.code, finding.message, mark, hint)

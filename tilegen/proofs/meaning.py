@@ -15,7 +15,7 @@ from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate, sub
 from tilegen.index.recurrences import ALL_TRIPS, Trips
-from tilegen.interpret import FaultFound, interpret
+from tilegen.interpret import FaultFound, Record, interpret, record
 from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, UNWRITTEN, Fault
 from tilegen.interpret.run import Outcome
 from tilegen.interpret.threads import whole_clusters
@@ -358,3 +358,10 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     elif fault.needs_sync and mark is not None:
         hint = f"insert `- sync: {fault.needs_sync}` before {mark.spot}"
     return Diagnostic(fault.code, fault.message, mark, hint)
+
+
+def record_events(spec: Spec, plan: Plan, rows: int) -> Record:
+    """So many rows of events of the first CTA and its cluster, at the default parameters; a fault ends them."""
+    case = parameter_cases(spec)[0]
+    inputs = next(iter(proving_inputs(spec, plan, case)))
+    return record(plan, (0, 0, 0), inputs, case, rows, proving_domain(spec))

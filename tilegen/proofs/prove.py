@@ -32,8 +32,7 @@ from tilegen.proofs.owned_boxes import say_short_grid, written_boxes
 from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
-from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
-from tilegen.proofs.sample import draw_sample
+from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
@@ -52,7 +51,7 @@ RanWith = tuple[tuple[tuple[str, int], ...], tuple[Cta, ...]]  # parameters, and
 class Proof:
     """What was proved: the CTAs and parameters that ran in NumPy, and notes worth a reader's time.
 
-    ``sample``: those that were drawn at random beside them (``sample.py``), None where that would take too long.
+    ``sample``: those that were drawn at random beside them (``draw_sample``), None where that would take too long.
     """
 
     runs: tuple[RanWith, ...]
@@ -190,22 +189,24 @@ def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str
 
 
 def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> Diagnostic:
-    first = find_unowned(plan, written_boxes(spec), finding.memory, case)
-    named = f", the first is {finding.memory}{first}" if first is not None else ""
-    used = say_case(case)
+    first, sizes = _locate_unowned(spec, plan, finding, case)
     values = default_values(spec.params) | dict(case)
     short = say_short_grid(spec, finding.memory, values)
     hint = f"{short or 'write every element'}, or say 'partial: true' on the buffer"
-    message = f"{finding.message}{used and f' with {used}'}{named}"
+    message = f"{finding.message}{sizes}{first and f', the first is {first}'}"
     return Diagnostic(finding.code, message, spec.buffer(finding.memory).mark, hint)
 
 
 def _say_unwritten(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> str:
     """Which element of a workspace a kernel leaves unwritten, and at which sizes."""
-    first = find_unowned(plan, written_boxes(spec), finding.memory, case)
-    where = f" {finding.memory}{first}" if first is not None else " elements of it"
-    used = say_case(case)
-    return f"leaves{where} unwritten{f' with {used}' if used else ''}"
+    first, sizes = _locate_unowned(spec, plan, finding, case)
+    return f"leaves {first or 'elements of it'} unwritten{sizes}"
+
+
+def _locate_unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> tuple[str, str]:
+    """(the first element that no CTA writes, at which sizes), in words; "" where it is not found, or at any."""
+    first, used = find_unowned(plan, written_boxes(spec), finding.memory, case), say_case(case)
+    return f"{finding.memory}{first}" if first is not None else "", f" with {used}" if used else ""
 
 
 def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:

@@ -73,12 +73,15 @@ class ProofPlace:
         x, n = substitute(x, axes), substitute(n, axes)
         return is_below(x, n, tuple(substitute(g, axes) for g in guards))
 
-    def report(self, code: str, memory: str, d: int, x: Index, n: Index, message: str, wrong: Index) -> Finding:
+    def report(
+        self, code: str, message: str, x: Index, n: Index, wrong: Index, of: tuple[str, int] = ("", -1)
+    ) -> Finding:
+        """``x`` is not proved to be as ``n`` asks, with a case in which ``wrong`` holds. ``of``: memory, dimension."""
         found = find_witness(self.plan, self.position.threads, (wrong, *self.position.guards))
         witness = None if found is None else {plain_name(k): v for k, v in found.items()}
         if witness is not None:
             message += "; it is wrong for " + ", ".join(f"{k} = {v}" for k, v in witness.items())
-        return Finding(code, message, "error", self.position.op, memory, d, say(x), say(n), witness)
+        return Finding(code, message, "error", self.position.op, *of, say(x), say(n), witness)
 
 
 def say(x: Index) -> str:
@@ -145,7 +148,7 @@ def _claims(expressions: Iterable[Index], place: ProofPlace) -> Iterator[Finding
             here, part = place.at(position.under(condition)), position.expand(dividend)
             if not here.is_below(-1, part):
                 message = f"{to_c(dividend)} may be negative"
-                yield here.report(UNPROVEN_CLAIM, "", -1, dividend, 0, message, undecided(part, 0))
+                yield here.report(UNPROVEN_CLAIM, message, dividend, 0, undecided(part, 0))
 
 
 def _claim(var: Var, value: Index, place: ProofPlace) -> Iterator[Finding]:
@@ -153,11 +156,11 @@ def _claim(var: Var, value: Index, place: ProofPlace) -> Iterator[Finding]:
     is_high_enough = place.is_below(var.least - 1, value)
     if not place.is_below(value, var.bound) or not is_high_enough:
         message = f"{var.name} = {say(value)} is not proved to lie in [{var.least}, {var.bound})"
-        yield place.report(UNPROVEN_CLAIM, "", -1, value, var.bound, message, undecided(var.bound - 1, value))
+        yield place.report(UNPROVEN_CLAIM, message, value, var.bound, undecided(var.bound - 1, value))
     step = value.step if isinstance(value, Var) else multiple(value)
     if step % var.step:
         message = f"{var.name} = {say(value)} is not proved to be a multiple of {var.step}"
-        yield place.report(UNPROVEN_CLAIM, "", -1, value, var.bound, message, undecided(0, value % var.step))
+        yield place.report(UNPROVEN_CLAIM, message, value, var.bound, undecided(0, value % var.step))
 
 
 # ---------------------------------------------------------------- one access
@@ -330,12 +333,12 @@ def _outside(place: ProofPlace, name: str, d: int, x: Index, n: Index, elems: in
     where = _part_of(name, d)
     text = say(x) + (f" .. + {elems - 1}" if elems > 1 else "")
     message = f"{where}: {text} is not proved to stay below {say(n)}"
-    return place.report(UNPROVEN_RANGE, name, d, x, n, message, undecided(n, add(x, elems)))
+    return place.report(UNPROVEN_RANGE, message, x, n, undecided(n, add(x, elems)), (name, d))
 
 
 def _before(place: ProofPlace, name: str, d: int, x: Index, low: int = 0) -> Finding:
     message = f"{_part_of(name, d)}: {say(x)} is not proved to be {low} or more"
-    return place.report(UNPROVEN_RANGE, name, d, x, low, message, undecided(x, low))
+    return place.report(UNPROVEN_RANGE, message, x, low, undecided(x, low), (name, d))
 
 
 def _part_of(name: str, d: int) -> str:
@@ -369,7 +372,7 @@ def _alignment(spot: Spot, width: int, place: ProofPlace) -> Iterator[Finding]:
         parts = max(parts, gcd(*by_dimension), key=lambda m: gcd(m, elems))
     if parts % elems and not place.is_below(rest := remainder(spot.flat, elems), 1):
         message = f"{width}-byte access of {name}: offset {say(spot.flat)} is not proved to be a multiple of {elems}"
-        yield place.report(UNPROVEN_ALIGNMENT, name, -1, spot.flat, elems, message, undecided(0, rest))
+        yield place.report(UNPROVEN_ALIGNMENT, message, spot.flat, elems, undecided(0, rest), (name, -1))
 
 
 def _start(memory: Memory, width: int, what: str, place: ProofPlace) -> Iterator[Finding]:

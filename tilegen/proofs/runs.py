@@ -1,19 +1,28 @@
-"""The runs in NumPy that prove a plan: for each case of the parameters its CTAs, and the trips of their loops."""
+"""The runs in NumPy that prove a plan: for each case of the parameters its CTAs, and the trips of their loops; and a
+sample, drawn at random beside them. What that alone finds is a bug of the choice.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import exp, log
+
+import numpy as np
 
 from tilegen.errors import ProofError
-from tilegen.index.recurrences import ALL_TRIPS, Trips
+from tilegen.index import bound, substitute
+from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, join_recurrences
 from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
 from tilegen.proofs.boundary_sizes import (
     boundary_sizes,
+    edge_cases,
     group_observed,
+    is_sized,
     largest_cases,
     list_untold,
     pair_observed,
@@ -21,19 +30,22 @@ from tilegen.proofs.boundary_sizes import (
 )
 from tilegen.proofs.columns import list_sized_overlaps, list_sized_places
 from tilegen.proofs.cta_classes import CtaClasses, cover_classes, exchanges, find_cta_classes
-from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.observed import list_observed
 from tilegen.proofs.table import Namer
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
-from tilegen.spec.outline import launch_of
+from tilegen.spec.outline import launch_of, outline
+from tilegen.spec.printing import print_spec
 
 Wanted = tuple[Mapping[str, int], CtaClasses]  # a case, and what its CTAs do
 _MOST_SPARE_WORK = 1 << 25  # threads that carry out steps in a run beyond the usual: a second
 _MOST_WORK = 1 << 29  # in all runs behind the first, but for those: a minute
 _MOST_RUN = 256  # CTAs that differ, of the default sizes
 _OTHER_CTAS = "not proven: that the CTAs which did not run do as those that did"
+_DRAWN_CTAS = 3  # of a sample
+_MOST_DRAWN_WORK = 1 << 22  # threads that carry out steps: an eighth of a second
+_DRAWS = 16  # of sizes, until a run is short enough
 
 
 @dataclass(frozen=True)
@@ -176,3 +188,45 @@ def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int
         if trips == ALL_TRIPS or not is_affordable(spec, plan, run.ctas, run.case, ALL_TRIPS):
             raise
     return check_meaning(spec, plan, run.ctas, run.case, seed), ALL_TRIPS
+
+
+def draw_sample(spec: Spec, plan: Plan, runs: Sequence[ProofRun]) -> ProofRun | None:
+    """A run of a few CTAs with sizes of any magnitude, and of each loop that is cut one more trip.
+
+    The printed spec is the seed, so a comment changes no verdict.
+    None where CTAs depend on one another, where one CTA alone takes too long, and for what is among ``runs``.
+    """
+    if exchanges(spec, plan):
+        return None
+    random = np.random.default_rng(list(hashlib.sha256(print_spec(spec).encode()).digest()))
+    cases = [_draw_case(spec, random) for _ in range(_DRAWS if any(p.var for p in spec.params) else 0)]
+    for case in (*(case for case in cases if is_sized(spec, case)), parameter_cases(spec)[0]):
+        grid = launch_of(spec, case).grid
+        ctas: list[Cta] = [(x, y, z) for x, y, z in random.integers(grid, size=(_DRAWN_CTAS, 3)).tolist()]
+        for few in (tuple(sorted({*ctas})), tuple(ctas[:1])):
+            trips = _draw_trips(spec, choose_trips(spec, plan, few, case).trips, case, random)
+            run = ProofRun(case, few, Cut(trips), is_spare=True)
+            if count_run(plan, run) <= _MOST_DRAWN_WORK:
+                is_known = any(run.case == one.case and {*few} <= {*one.ctas} for one in runs) and not trips.loops
+                return None if is_known else run
+    return None
+
+
+def _draw_case(spec: Spec, random: np.random.Generator) -> dict[str, int]:
+    """A value of each parameter, of any magnitude as likely as of another."""
+    return {
+        p.name: int(exp(random.uniform(log(max(p.var.least, p.var.step)), log(p.var.bound)))) // p.var.step * p.var.step
+        for p in spec.params if p.var is not None
+    }  # fmt: skip
+
+
+def _draw_trips(spec: Spec, trips: Trips, case: Mapping[str, int], random: np.random.Generator) -> Trips:
+    """The trips that run, and one more of each loop that is cut."""
+    most = {one.trip.name: bound(substitute(one.count, case)) - 1 for one in outline(spec).loops}
+    loops = {}
+    for name, (common, head) in trips.loops.items():
+        trip = int(random.integers(max(1, most.get(name, 1))))
+        joined = join_recurrences([common, Recurrence(breakpoints=((trip, trip),))])
+        assert joined is not None
+        loops[name] = joined, head
+    return Trips(loops)

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain, combinations, pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tilegen.arithmetic import TYPED, Domain
+from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Formula, Index, evaluate, variables
 from tilegen.index.recurrences import ALL_TRIPS, Trips
+from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
 from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight
-from tilegen.reference.places import gather, owe, scatter
-from tilegen.reference.results import check_results
+from tilegen.reference.places import find_written, gather, owe, scatter
 from tilegen.reference.signals import Blocks, Signals
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import (
@@ -38,6 +39,7 @@ from tilegen.spec.data import (
     WaitStatement,
     WhenStatement,
 )
+from tilegen.spec.form import name_of_result
 from tilegen.spec.outline import outline, trip_of
 from tilegen.spec.pads import pad_of
 
@@ -275,3 +277,29 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
             scatter(machine, dst, env, result)
     if signals is not None and call.barrier is not None:
         signals.arrive(machine, call, env)
+
+
+def check_results(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None:
+    """Raises ProofError TG408 at the first byte that two results of a call have in common, in some CTA of ``env``."""
+    for one, other in _list_rivals(call):
+        a, b = (_list_bytes(machine, call, name, env) for name in (one, other))
+        if (common := np.intersect1d(a, b)).size:
+            where = call.regions[one].buffer.root
+            message = f"results '{name_of_result(one)}' and '{name_of_result(other)}' both write byte {common[0]}"
+            message += f" of {where}"
+            raise ProofError(Diagnostic("TG408", message, call.mark_of(other), "each result has elements of its own"))
+
+
+@keep
+def _list_rivals(call: Call) -> tuple[tuple[str, str], ...]:
+    """The pairs of fields that are written to the bytes of one buffer."""
+    pairs = combinations(call.fields_written, 2)
+    return tuple((a, b) for a, b in pairs if call.regions[a].buffer.root == call.regions[b].buffer.root)
+
+
+def _list_bytes(machine: CtaBatch, call: Call, name: str, env: Mapping[str, Any]) -> Array:
+    """The bytes that a result takes, numbered through all CTAs for what each has of its own."""
+    region = call.regions[name]
+    size = DTYPES[region.buffer.dtype].bytes
+    at = find_written(machine, region, env)
+    return np.asarray((at.reshape(-1, 1) * size + np.arange(size)).ravel())

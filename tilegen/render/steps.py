@@ -63,6 +63,7 @@ from tilegen.render.c_text import (
 )
 from tilegen.render.formulas import render_tree
 from tilegen.render.ladders import Ladder, fold_ladders, name_fold
+from tilegen.render.loops import Counter, find_counter
 from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
 from tilegen.render.page import Page, define, rank
 from tilegen.scopes import SCOPES
@@ -88,9 +89,17 @@ def _render_step(page: Page, step: Step | Ladder, noted: bool) -> str:
 
 
 def _render_repeat(page: Page, step: Repeat, noted: bool) -> str:
-    condition, body = to_c(Formula("<", (step.var, step.count), 2)), render_steps(page, step.body, noted)
     unroll = "unroll" if step.unroll else "unroll 1" if _holds_wait(step) else ""
-    return str(page.steps.repeat(int_type(step.var), step.var.name, condition, unroll, body))
+    counter = find_counter(step, page.part.threads)
+    if counter is None:
+        counter, body = Counter(step.var, 0, step.count, 1), step.body
+    else:
+        body = step.body[1:]
+    name, start = counter.var.name, to_c(counter.start)
+    condition = to_c(Formula("<", (counter.var, counter.stop), 2))
+    advance = f"++{name}" if counter.step == 1 else f"{name} += {to_c(counter.step)}"
+    text = render_steps(page, body, noted)
+    return str(page.steps.repeat(f"{int_type(counter.var)} {name} = {start}", condition, advance, unroll, text))
 
 
 def _holds_wait(step: Repeat) -> bool:

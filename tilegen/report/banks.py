@@ -11,10 +11,9 @@ import numpy as np
 from tilegen import access
 from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES, BankTable
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import WGMMA, WHOLE
+from tilegen.cost.asynchronous import CP_ASYNC, WGMMA, WHOLE, count_cp_async, floor_cp_async
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
-from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
 from tilegen.decisions import COLUMNS, count_words, draw_table, printable, wrap_line
 from tilegen.plan import Launch, Plan
 from tilegen.report.text import KINDS, lane_ranges

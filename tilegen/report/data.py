@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tilegen.access import WARP_LANES
+from tilegen.access import KINDS, WARP_LANES
+from tilegen.arch import ARCHES
 from tilegen.arithmetic import describe_functions
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import TMA, WGMMA
+from tilegen.cost.asynchronous import CP_ASYNC, TMA, WGMMA
 from tilegen.cost.compiled import compiled_accesses, list_needed
 from tilegen.cost.count import Counted, count_access
-from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
 from tilegen.decisions import TILING, Choice, Cost, Operation
 from tilegen.layouts import read_mma
-from tilegen.plan import Block, Compute, Launch, Plan, all_steps, flatten
+from tilegen.plan import Block, Compute, Launch, Mma, Plan, Wgmma, all_steps, flatten
 from tilegen.report.descriptors import list_descriptors
 from tilegen.report.mma_chain import describe_mma, mma_data
 from tilegen.report.summary import sum_up
-from tilegen.report.unused import list_unused
 from tilegen.spaces import GLOBAL, SHARED, SPACES
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
@@ -35,6 +34,7 @@ _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
     GLOBAL.state: {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,)},
 }  # fmt: skip
 _WHERE_USED = ("ldgsts", "tma", "wgmma")  # counters that are shown only for kernels that have such accesses
+_WIDEST_BYTES = 16
 
 
 def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> dict[str, Any]:
@@ -170,3 +170,31 @@ def _totals(whole: list[Counted], needed: list[Counted]) -> dict[str, dict[str, 
                 sums = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
                 out[f"{state}_{counter}"] = sums | {"least_sectors": sum(c.sectors for c in fewer)}
     return out
+
+
+def list_unused(plan: Plan) -> list[dict[str, str]]:
+    """The features of the plan's arch that are not used, each with what it is and why not."""
+    features = ARCHES[plan.arch].features
+    found = ((name, *_SAYS[name]) for name in _SAYS if name in features)
+    return [{"feature": name, "what": what, "why": why} for name, is_due, what, why in found if is_due(plan)]
+
+
+def _multiplies(plan: Plan) -> bool:
+    return any(isinstance(s, Mma | Wgmma) for s in all_steps(plan))
+
+
+def _multiplies_by_warps(plan: Plan) -> bool:
+    return any(isinstance(s, Mma) for s in all_steps(plan)) and not any(isinstance(s, Wgmma) for s in all_steps(plan))
+
+
+def _moves_widest(plan: Plan) -> bool:
+    accesses = compiled_accesses(plan)
+    return any(a.kind in KINDS and a.width_bytes == _WIDEST_BYTES for a in accesses)
+
+
+_NO_OP = "no op of this version has it"
+_SAYS: dict[str, tuple[Callable[[Plan], bool], str, str]] = {
+    "tcgen05": (_multiplies, "products that add up in tensor memory", _NO_OP),
+    "wgmma": (_multiplies_by_warps, "products of warpgroups, of shared memory", "warps multiply here"),
+    "wide_global": (_moves_widest, "32 bytes of global memory in one access", _NO_OP),
+}

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.arch import ARCHES
 from tilegen.arch.data import typical_device
-from tilegen.cost.boxes import WHOLE
+from tilegen.cost.asynchronous import WHOLE
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import cost_of, count_access
 from tilegen.cost.needs import MOST_ADDRESSES, count_bytes, count_needed_sectors, find_threads, group_by_array

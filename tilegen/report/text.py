@@ -8,8 +8,7 @@ from typing import Any
 
 from tilegen.access import WARP_LANES
 from tilegen.arch import ARCHES, Arch
-from tilegen.cost.boxes import TMA, WHOLE
-from tilegen.cost.cp_async import CP_ASYNC
+from tilegen.cost.asynchronous import CP_ASYNC, TMA, WHOLE
 from tilegen.cost.needs import MOST_ADDRESSES
 from tilegen.decisions import (
     COLUMNS,

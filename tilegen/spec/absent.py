@@ -1,4 +1,5 @@
-"""Words that stand for what is not here, each with what does its work: arches, types, reductions, edges, swizzles.
+"""Words that stand for what is not here, each with what does its work: arches, types, reductions, edges, swizzles; what
+this version has not yet; and layouts in notations that buffers do not take.
 
 No such word is a misspelt one (``near_words``), so a hint of ``say_absent`` comes before any "did you mean".
 """
@@ -11,11 +12,12 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index
+from tilegen.layouts import cute
 from tilegen.layouts.constructors import mma_shared_layout
 from tilegen.near_words import suggest
 from tilegen.spaces import Space
-from tilegen.spec.findings import Flawed, shorten
-from tilegen.spec.nodes import Node, Scalar
+from tilegen.spec.findings import Flawed, Passage, shorten
+from tilegen.spec.nodes import Mapping, Node, Scalar
 
 _HALF_BYTES = "no type is smaller than a byte: hold two in a uint8, which 'x % 16' and 'x // 16' of an expr take apart"
 _MEAN = "write 'op: sum', and divide by the count in an elementwise"
@@ -47,6 +49,16 @@ WORDS: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 _MODE = re.compile(r"(?i)(?:(?:swizzle|sw)[_ ]?)?(32|64|128)[_ ]?(?:b|bytes?)?(?:[_ ]?swizzle)?\Z", re.ASCII)
+GLUON = {
+    "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
+    "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
+    "BlockedLayout": ("size_per_thread", "threads_per_warp", "warps_per_cta"),
+    "DistributedLinearLayout": ("reg_bases", "lane_bases", "warp_bases", "block_bases"),
+    "NVMMADistributedLayout": ("version", "instr_shape"),
+    "SliceLayout": ("dim", "parent"),
+    "DotOperandLayout": ("operand_index", "k_width"),
+}
+_CUTE = re.compile(r"\(?[0-9(][0-9A-Za-z_(), ]*:[0-9(]")
 
 
 def say_absent(kind: str, word: str) -> str:
@@ -113,3 +125,36 @@ def _say_swizzle(width: str, shape: tuple[Index, ...], dtype: str) -> str:
     elems = 16 // DTYPES[dtype].bytes
     chunks = int(width) // 16
     return f'"Swizzle({elems.bit_length() - 1}, {chunks.bit_length() - 1}, 3)" (of its rows as they lie)'
+
+
+def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Flawed:
+    """The Flawed that says ``not yet supported``."""
+    mark = node.locate(0, len(node.text)) if isinstance(node, Passage) else node.mark
+    return Flawed("TG190", f"{code_name} is not yet supported", mark, hint)
+
+
+def refuse_later_layout(node: Node) -> None:
+    """Raises TG200 for layouts in a notation that buffers do not take."""
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return
+    text = node.text.strip()
+    if _CUTE.match(text) or (cute.is_printed(text) and re.search(r"[<\[]", text)):
+        message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
+        raise Flawed("TG200", message, node.mark, _say_as_tile(text))
+
+
+def _say_as_tile(text: str) -> str:
+    """The same function in S[...] notation, where there is one."""
+    try:
+        return f"write {cute.to_tile(cute.parse(text))}"
+    except LayoutError:
+        return "write S[shape:strides]"
+
+
+def refuse_later_gluon(node: Mapping) -> None:
+    """Raises TG201 for the arguments of Gluon's layouts other than PaddedSharedLayout: those are written as calls."""
+    for name, arguments in GLUON.items():
+        for key in arguments:
+            if key in node and "interval_padding_pairs" not in node:
+                message = f"{name} is written as a call, as text, not by its argument names"
+                raise Flawed("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')

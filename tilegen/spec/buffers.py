@@ -13,11 +13,10 @@ from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.near_words import suggest
 from tilegen.spaces import SPACES, Space
-from tilegen.spec.absent import refuse_mode_word, suggest_dtype
+from tilegen.spec.absent import refuse_later, refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flawed, shorten
-from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
@@ -26,12 +25,12 @@ from tilegen.spec.placing import (
     MAX_ELEMS,
     Setting,
     check_layout_fits,
+    check_same_registers,
     is_auto,
     multiply,
     read_layout,
 )  # fmt: skip
 from tilegen.spec.regions import show_shape
-from tilegen.spec.same_registers import check_same_registers
 from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, refuse_tensor_view, require_layout
 from tilegen.spec.values import read_values
 

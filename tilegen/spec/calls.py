@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 from tilegen.errors import Mark
+from tilegen.index import sub
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spec.computed import Known, parse_formula
 from tilegen.spec.data import Call, Expression, Region, SlotName
-from tilegen.spec.findings import Flawed, Passage, raise_flaw
-from tilegen.spec.form import OpForm, list_fields, operand_field
+from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw
+from tilegen.spec.form import OpForm, list_fields, name_of_result, operand_field, result_field
 from tilegen.spec.models import MAX_RANK, check_fields, field_names, is_misspelt
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, find_node, list_words
@@ -22,12 +25,13 @@ from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import Cases, check_region_range
 from tilegen.spec.regions import parse_region
-from tilegen.spec.results import check_names, check_results, find_result, list_operands, names_of_results
 from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
 from tilegen.spec.waits import read_when
+
+_DST = "dst"  # the field whose names are those that an expression gives values to
 
 
 @dataclass(frozen=True)
@@ -291,3 +295,67 @@ def _check_role(region: Region, around: Surroundings) -> None:
     if not buffer.is_auto and (last := last_thread(buffer.layout)) >= around.threads:
         message = f"'{buffer.name}' has elements of thread {last}, and role '{around.role}' has {around.threads}"
         raise Flawed("TG203", message, region.mark, "a role's threads are numbered from 0")
+
+
+def list_operands(form: OpForm, node: Mapping) -> Iterator[tuple[str, Node]]:
+    """The fields of a call that are regions, with what the text has there; one for each of several results."""
+    for name in (name for name in form.operands if name in node):
+        value = node[name]
+        if name in form.several and isinstance(value, Mapping):
+            yield from ((result_field(name, key.text), one) for key, one in value.entries)
+        else:
+            yield name, value
+
+
+def check_names(form: OpForm, node: Mapping, taken: Dict[str, Collection[str]], findings: Findings) -> bool:
+    """Reports names of results that mean something else (TG107, TG108); true if none does. ``taken``: names, by what
+    they are of.
+    """
+    given, before = node.get(_DST), len(findings.found)
+    if _DST not in form.several or not isinstance(given, Mapping):
+        return True
+    for key, _ in given.entries:
+        with findings.collect():
+            check_name(key.passage, "result")
+            for kind, names in taken.items():
+                if key.text in names:
+                    message = f"'{key.text}' already names {kind}"
+                    raise Flawed("TG108", message, key.mark, "give the result another name")
+    return len(findings.found) == before
+
+
+def names_of_results(form: OpForm, regions: Dict[str, Region]) -> tuple[str, ...]:
+    """The names that the results of a call have, () for the only one without a name."""
+    fields = list_fields(regions, (_DST,)) if _DST in form.several else ()
+    return tuple(name for name in map(name_of_result, fields) if name)
+
+
+def find_result(name: str, regions: Dict[str, Region], mark: Mark) -> Region | None:
+    """The region of a buffer that an expression names, where the op writes it. Raises TG111 where it writes several."""
+    found = [regions[field] for field in list_fields(regions, (_DST,)) if regions[field].buffer.name == name]
+    if len(found) > 1:
+        hint = f"give the one that is meant a name: 'with: {{NAME: \"{found[0].text}\"}}'"
+        raise Flawed("TG111", f"'{name}' is one region here, and several of it are written", mark, hint)
+    return found[0] if found else None
+
+
+def check_results(form: OpForm, regions: Dict[str, Region], node: Mapping, mark: Mark) -> None:
+    """Each of several results has its own place. Raises TG212 for two that have elements in common wherever it runs."""
+    for name in form.several:
+        for one, other in combinations(list_fields(regions, (name,)), 2):
+            a, b = regions[one], regions[other]
+            if _always_meet(a, b):
+                at = find_node(node, other)
+                message = f"the results '{name_of_result(one)}' and '{name_of_result(other)}' overlap: "
+                message += f"'{a.text}' and '{b.text}'"
+                raise Flawed("TG212", message, at.mark if at else mark, "each result has elements of its own")
+
+
+def _always_meet(a: Region, b: Region) -> bool:
+    """Have two regions of one buffer elements in common, whatever their begins are? What another view has is not
+    asked here: the proofs see whose bytes it writes.
+    """
+    if a.buffer.name != b.buffer.name:
+        return False
+    away = [sub(x, y) for x, y in zip(a.begins, b.begins, strict=True)]
+    return all(isinstance(x, int) and -n < x < m for x, n, m in zip(away, a.lengths, b.lengths, strict=True))

@@ -14,11 +14,10 @@ from tilegen.index import Formula, Index, Var, bound, evaluate, least, mod, mult
 from tilegen.near_words import suggest
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
-from tilegen.spec.absent import suggest_arch
+from tilegen.spec.absent import refuse_later, suggest_arch
 from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Findings, Flawed, shorten
-from tilegen.spec.later import refuse_later
 from tilegen.spec.launch_models import ClusterFields, GridFields
 from tilegen.spec.models import VERSION, report_null
 from tilegen.spec.names import Names, Register

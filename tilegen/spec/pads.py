@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import copysign
 
-from tilegen.arithmetic.constants import reject_value, say_range
+from tilegen.arithmetic.formats import reject_value, say_range
 from tilegen.spec.data import Call
 from tilegen.spec.findings import Flawed
 

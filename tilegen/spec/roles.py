@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from tilegen.arch import ARCHES
 from tilegen.arch.data import registers_for
 from tilegen.scopes import SCOPES
+from tilegen.spec.absent import refuse_later
 from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant
 from tilegen.spec.findings import Findings, Flawed
-from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BarrierFields, RoleFields, check_fields
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node

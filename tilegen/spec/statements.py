@@ -8,11 +8,11 @@ from dataclasses import replace
 from tilegen.index import Index
 from tilegen.near_words import suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES
+from tilegen.spec.absent import refuse_later
 from tilegen.spec.calls import read_call
 from tilegen.spec.data import Buffer, Call, Nest, Statement, SyncStatement, WholeCall
 from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.form import WholeForm
-from tilegen.spec.later import refuse_later
 from tilegen.spec.models import SyncFields, check_fields, field_names
 from tilegen.spec.names import Names, names_in_scope
 from tilegen.spec.nests import foresee_lets, read_let, read_loop, read_role_block, read_when_statement

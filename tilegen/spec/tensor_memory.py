@@ -17,9 +17,9 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, bound
 from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS, Cells, find_cells
+from tilegen.spec.absent import refuse_later
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.findings import Flawed
-from tilegen.spec.later import refuse_later
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.regions import show_shape
 

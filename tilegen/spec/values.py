@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tilegen.arithmetic.constants import say_range
-from tilegen.arithmetic.formats import largest
+from tilegen.arithmetic.formats import largest, say_range
 from tilegen.arithmetic.values import Values, count_integers, list_floats
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import Index, bound, least, sub

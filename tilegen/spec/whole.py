@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from tilegen import layouts
 from tilegen.near_words import suggest
+from tilegen.spec.absent import refuse_later
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
 from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw, shorten
 from tilegen.spec.form import WholeForm, operand_field
-from tilegen.spec.later import refuse_later
 from tilegen.spec.models import check_fields
 from tilegen.spec.names import check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar

@@ -4,8 +4,7 @@ from tilegen.verifying.devices import SEEDS, choose_device, verify, verify_built
 from tilegen.verifying.floats import choose_ctas, verify_floats_run
 from tilegen.verifying.images import locate, make_image, verify_run
 from tilegen.verifying.on_gpu import HERE, compile_for, launch_case, verify_gpu
-from tilegen.verifying.verified import Verified
-from tilegen.verifying.words import reads_arrays
+from tilegen.verifying.verified import Verified, reads_arrays
 
 __all__ = [
     "HERE",

@@ -20,8 +20,7 @@ from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import at_offsets, compare_run, say_lasting_nans
 from tilegen.verifying.on_gpu import HERE, carry_out_on_gpu, verify_gpu
 from tilegen.verifying.programs import carry_out_in_numpy, verify_program
-from tilegen.verifying.verified import Verified
-from tilegen.verifying.words import case_text, count, count_inputs, reads_arrays
+from tilegen.verifying.verified import Verified, case_text, count, count_inputs, reads_arrays
 
 DEVICES = ("auto", "cpu", "gpu")
 SEEDS = (1, 2, 3)

@@ -11,23 +11,27 @@ import numpy as np
 
 from tilegen import gpu
 from tilegen.dtypes import numpy_dtype
-from tilegen.index import evaluate
+from tilegen.index import bound, evaluate, substitute
+from tilegen.ops import mma
+from tilegen.ops.mma.atoms import extents_of
 from tilegen.pipeline import Built
-from tilegen.plan import arrays
+from tilegen.plan import arrays, default_values
 from tilegen.proofs.against import Meaning, ask_meaning
 from tilegen.proofs.floats import FloatRun, compare_floats, float_inputs, run_bounded
 from tilegen.proofs.nans import NanWatch, find_lasting_nans
 from tilegen.reference import Array, Input
-from tilegen.reference.effort import count_effort
-from tilegen.spec.outline import launch_of
+from tilegen.scopes import SCOPES
+from tilegen.spec.data import Call, Spec
+from tilegen.spec.outline import Placed, launch_of, outline
 from tilegen.verifying.images import Run, compare_images, locate
-from tilegen.verifying.words import case_text, count
+from tilegen.verifying.verified import case_text, count
 
 Cta = tuple[int, int, int]
 _BOUNDED_ELEMS = 1 << 22  # elements of outputs whose bounds are computed for one run on a GPU
 _EFFORT = 1 << 28  # of the CTAs compared after one run, as count_effort has it: 8 s
 _LONG = 1 << 27
 _PART = 1 << 16  # elements
+_PRODUCTS = 8  # multiply-adds take as long as an element that an op touches: 4 ns and 30 ns, with bounds
 
 
 def say_lasting_nans(built: Built, case: Mapping[str, int], seeds: Sequence[int], watch: NanWatch) -> tuple[str, ...]:
@@ -140,3 +144,18 @@ def _check_untouched(
         free[written[name][0]] = False
         want[free] = before[name][free]
         compare_images(built.spec, memories[name], want, image.view(np.uint8), run.params)
+
+
+def count_effort(spec: Spec, case: Mapping[str, int]) -> int:
+    """Elements that the ops of a CTA touch at most, products counted as the elements that take as long."""
+    values = default_values(spec.params) | dict(case)
+    return sum(_count(spec, p, p.statement, values) for p in outline(spec).placed if isinstance(p.statement, Call))
+
+
+def _count(spec: Spec, placed: Placed, call: Call, values: Mapping[str, int]) -> int:
+    trips = prod(max(0, bound(substitute(one.count, values)) - 1) for one in placed.meant.loops)
+    threads = spec.threads_of(placed.role)
+    each = sum(prod(region.lengths) for region in call.regions.values())
+    if call.op == mma.OP.name:
+        each += prod(extents_of(call)) // _PRODUCTS
+    return trips * (threads // SCOPES[call.scope].size(threads)) * each

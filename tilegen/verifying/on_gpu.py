@@ -22,8 +22,7 @@ from tilegen.render import launch_info
 from tilegen.side_by_side import run_tasks
 from tilegen.verifying.floats import draw_image, say_lasting_nans, takes_long, verify_floats_run
 from tilegen.verifying.images import Run, verify_run
-from tilegen.verifying.verified import Verified
-from tilegen.verifying.words import case_text, count_inputs, reads_arrays
+from tilegen.verifying.verified import Verified, case_text, count_inputs, reads_arrays
 
 HERE = gpu.GpuAccess(lambda arch: gpu.require_gpu(arch), lambda *run: gpu.run_images(*run))  # in this process
 

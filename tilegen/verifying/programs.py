@@ -21,8 +21,7 @@ from tilegen.reference import Array, Input
 from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import at_offsets
 from tilegen.verifying.images import list_ctas
-from tilegen.verifying.verified import Verified
-from tilegen.verifying.words import count
+from tilegen.verifying.verified import Verified, count
 
 VerifyKernel = Callable[[Built, Sequence[int]], Verified]
 Written = Mapping[str, tuple[Array, Array]]  # of arrays by name, sorted offsets and the elements there

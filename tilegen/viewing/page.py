@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilegen import __version__
-from tilegen.viewing.presets import PresetGroup, own_presets, read_layout_preset
-from tilegen.viewing.tilings import own_tilings, tiling_data
+from tilegen.viewing.presets import PresetGroup, own_presets, own_tilings, read_layout_preset, tiling_data
 
 _HERE = Path(__file__).parent
 EXAMPLES = _HERE / "examples.json"

@@ -25,7 +25,7 @@ from tilegen.ops.copy.register_tiles import (
     shapes_of,
     word_elems,
 )
-from tilegen.ops.copy.register_turns import block_elems, turn_columns, turn_run, turns_by_columns
+from tilegen.ops.copy.register_turns import TurnRegisters, block_elems, turn_columns, turn_run, turns_by_columns
 from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
@@ -33,19 +33,37 @@ from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ordered_tile import OrderedTile, is_flat, place_of, tile_over
 from tilegen.ops.pins import NotHad, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, over, stage_loop
-from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flatten, register_memory, when
+from tilegen.plan import Block, Move, Ref, Step, effects, flatten, register_memory, when
 from tilegen.spaces import SPACES
 from tilegen.spec.pinning import spell
 
 
 # ---------------------------------------------------------------- the function
-def turn_block(
-    context: Context, tile: OrderedTile, shape: Shape, order: TileOrder, name: str, scope: str, turns: bool = True
-) -> Block:
-    """The function that copies the tile with this shape of register tile, each thread those that ``order`` gives it.
+@dataclass(frozen=True)
+class _Turning:
+    """A tile that is copied with this shape of register tile, each thread those that ``order`` gives it."""
 
-    Not ``turns``: only what accesses memory, which is all that has a cost.
-    """
+    tile: OrderedTile
+    shape: Shape
+    order: TileOrder
+
+    def place(self, group: Index, row: Index, column: Index) -> tuple[Index, ...]:
+        """Where an element of a register tile lies."""
+        return place_of(self.tile, digits_at(self.tile, self.shape, self.order, group, row, column))
+
+
+@dataclass(frozen=True)
+class _Inner:
+    """What the function has: its parameters, its registers, and its variables by the letters that stand for them."""
+
+    formals: Formals
+    registers: TurnRegisters
+    names: Mapping[str, str]
+
+
+def turn_block(context: Context, turning: _Turning, name: str, scope: str, turns: bool = True) -> Block:
+    """The function that copies a tile. Not ``turns``: only what accesses memory, which is all that has a cost."""
+    tile, shape = turning.tile, turning.shape
     names = {n: context.fresh(n) for n in ("r", "c", "k", "regs", "pairs", "pack")}
     groups = tile.count // shape.elems
     count = -(-groups // tile.threads)
@@ -56,8 +74,9 @@ def turn_block(
     guarded = [may_pass_end(o) for o in tile.operands]
     taken = {tile.step, tile.chunk, *names.values(), context.fresh("group")}
     formals = Formals(tile.operands, flat, scope, taken, guarded, tile.chunk)
-    registers = _registers(tile, shape, loop.sets, names)
-    body = loop.build(trip.start, *_moves(tile, shape, order, formals, registers, loop, trip, names, turns))
+    own = _registers(tile, shape, loop.sets, names)
+    registers = own.loaded, own.pairs, own.pack
+    body = loop.build(trip.start, *_moves(turning, _Inner(formals, own, names), loop, trip, turns))
     if not turns:
         return formals.block(name, body, context.op, registers)
     turned = shape.rows > 1 and shape.columns > 1
@@ -66,11 +85,11 @@ def turn_block(
     return formals.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
 
 
-def _registers(tile: OrderedTile, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
-    """The register tiles of ``sets`` trips as loaded, words on the way, and columns as stored."""
+def _registers(tile: OrderedTile, shape: Shape, sets: int, names: dict[str, str]) -> TurnRegisters:
+    """Room for the register tiles of ``sets`` trips as loaded, for words on the way, and for columns as stored."""
     dtype, size = tile.operands[0].buffer.dtype, tile.operands[0].elem_bytes
     columns = block_elems(size, shape.rows, shape.columns) if turns_by_columns(shape, size) else shape.columns
-    return (
+    return TurnRegisters(
         register_memory(names["regs"], dtype, sets * shape.elems),
         register_memory(names["pairs"], dtype, 4 * word_elems(size)),
         register_memory(names["pack"], dtype, shape.rows * columns),
@@ -78,25 +97,22 @@ def _registers(tile: OrderedTile, shape: Shape, sets: int, names: dict[str, str]
 
 
 def _moves(
-    tile: OrderedTile, shape: Shape, order: TileOrder, formals: Formals, registers: tuple[Memory, Memory, Memory],
-    loop: ThreadLoop, trip: Entry, names: dict[str, str], turns: bool,
-) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
+    turning: _Turning, inner: _Inner, loop: ThreadLoop, trip: Entry, turns: bool
+) -> tuple[tuple[Step, ...], ...]:
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
-    (regs, pairs, pack), pad = registers, tile.operands[0].pad
+    tile, shape, formals, names = turning.tile, turning.shape, inner.formals, inner.names
+    regs, pack, pad = inner.registers.loaded, inner.registers.pack, tile.operands[0].pad
     group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
     r = counter(names["r"], shape.loads)
     row, start = div(mul(r, shape.load), shape.columns), mod(mul(r, shape.load), shape.columns)
-    source = place_of(tile, digits_at(tile, shape, order, group, row, start))
-    load = Move(
-        regs[add(first, mul(r, shape.load))], formals.see(0, ref_at(tile.operands[0], source)), shape.load,
-        _inside(tile, 0, shape, order, group, row),
-    )  # fmt: skip
+    source = ref_at(tile.operands[0], turning.place(group, row, start))
+    into = regs[add(first, mul(r, shape.load))]
+    load = Move(into, formals.see(0, source), shape.load, _inside(turning, 0, group, row))
 
     def put(column: Index, row: Index, at: Ref) -> tuple[Move, Index]:
         """A store, and the condition that it has."""
-        to = place_of(tile, digits_at(tile, shape, order, group, row, column))
-        held = _inside(tile, 1, shape, order, group, column)
-        return Move(formals.see(1, ref_at(tile.operands[1], to)), at, shape.store), held
+        to = ref_at(tile.operands[1], turning.place(group, row, column))
+        return Move(formals.see(1, to), at, shape.store), _inside(turning, 1, group, column)
 
     if turns_by_columns(shape, regs.elem_bytes):
         side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
@@ -107,12 +123,12 @@ def _moves(
         at = add(first, mul(c, side))
         turn: tuple[Step, ...] = ()
         if is_turned and turns:
-            turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, at, names["r"])
+            turn = turn_columns(inner.registers, shape, at, names["r"])
     else:
         k, c = counter(names["c"], shape.stores), 0
         step = div(mul(k, shape.store), shape.rows)
         store, held = put(step, mod(mul(k, shape.store), shape.rows), pack[mul(k, shape.store)])
-        turn = turn_run(regs, pack, shape, first, names["k"]) if turns else ()
+        turn = turn_run(inner.registers, shape, first, names["k"]) if turns else ()
     each, ends = (held, True) if _names(step) & _names(held) else (True, held)
     stores = over(c, (*turn, *over(k, when(each, store))))
     if loop.is_staged:  # what is not stored is not loaded either
@@ -121,19 +137,20 @@ def _moves(
     return (when(trip.held, *when(ends, *over(r, pad_load(load, pad)), *stores)),)
 
 
-def _inside(tile: OrderedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
+def _inside(turning: _Turning, side: int, group: Index, step: Index) -> Index:
     """The condition that one side's vector number ``step`` lies in its array.
 
     Where an end of the array can only fall between register tiles, that of the last vector says it for all.
     """
+    tile, shape = turning.tile, turning.shape
     operand = tile.operands[side]
     if not may_pass_end(operand):
         return True
     count, digit = shape.columns if side else shape.rows, tile.digits[tile.contiguous(1 - side)]
     if ends_between(operand, digit, count):
         step = count - 1
-    at = place_of(tile, digits_at(tile, shape, order, group, *((0, step) if side else (step, 0))))
-    return edge_guard(operand, at).both
+    row, column = (0, step) if side else (step, 0)
+    return edge_guard(operand, turning.place(group, row, column)).both
 
 
 def _names(x: Index) -> set[str]:
@@ -178,9 +195,7 @@ class _Case:
     """What the figures of a register tile depend on: the same under any layout that is dense and keeps as much."""
 
     around: tuple[object, ...]
-    tile: OrderedTile
-    shape: Shape
-    order: TileOrder
+    turning: _Turning
     name: str
     scope: str
     context: Context = field(compare=False)
@@ -189,9 +204,7 @@ class _Case:
 @lru_cache(maxsize=1024)
 def _count(case: _Case) -> CountedSteps:
     """The accesses of a shape and an order, counted once for equal surroundings."""
-    return case.context.count(
-        turn_block(case.context, case.tile, case.shape, case.order, case.name, case.scope, turns=False)
-    )
+    return case.context.count(turn_block(case.context, case.turning, case.name, case.scope, turns=False))
 
 
 def plan_register_tile(
@@ -209,7 +222,7 @@ def plan_register_tile(
     tried, around = 0, context.around
 
     def count(shape: Shape, order: TileOrder) -> _Found:
-        return _Found(shape, order, _count(_Case(around, tile, shape, order, name, scope, context)))
+        return _Found(shape, order, _count(_Case(around, _Turning(tile, shape, order), name, scope, context)))
 
     for shape in shapes:
         if found and _is_floor(tile, min(found, key=lambda f: f.cost.key)):
@@ -227,7 +240,7 @@ def plan_register_tile(
     if why_pinned:
         choices = tuple(replace(c, proof=why_pinned) for c in choices)
     written = ("tile", [best.shape.rows, best.shape.columns]), ("lanes", best.order.value)
-    block = turn_block(context, tile, best.shape, best.order, name, scope)
+    block = turn_block(context, _Turning(tile, best.shape, best.order), name, scope)
     return Planned((block,), best.cost, choices, written, counted=tuple(f.counted for f in allowed))
 
 

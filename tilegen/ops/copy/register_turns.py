@@ -5,6 +5,7 @@ smaller than a register.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tilegen.index import Index, Var, add, mul
 from tilegen.index.runs import counter
@@ -19,6 +20,15 @@ _LOW_HALVES, _HIGH_HALVES = 0x5410, 0x7632
 _LOW_BYTES, _HIGH_BYTES = 0x5140, 0x7362  # bytes 0 and 1, or 2 and 3, of the two words in turn
 
 
+@dataclass(frozen=True)
+class TurnRegisters:
+    """Of a thread that turns register tiles: elements as loaded, 16 bytes on the way, and elements as stored."""
+
+    loaded: Memory
+    pairs: Memory
+    pack: Memory
+
+
 def block_elems(elem_bytes: int, rows: int, columns: int) -> int:
     """The side of the square blocks that are turned at once: the elements of a word, or 1 where they do not fit.
 
@@ -29,19 +39,18 @@ def block_elems(elem_bytes: int, rows: int, columns: int) -> int:
     return side if rows % side == 0 and columns % side == 0 else 1
 
 
-def turn_columns(
-    regs: Memory, pack: Memory, pairs: Memory, rows: int, columns: int, column: Index, row: str
-) -> tuple[Step, ...]:
-    """``pack[k * rows + r] = regs[r * columns + column + k]`` for as many columns k as ``block_elems`` says.
+def turn_columns(registers: TurnRegisters, shape: Shape, column: Index, row: str) -> tuple[Step, ...]:
+    """``pack[k * rows + r] = loaded[r * columns + column + k]`` for as many columns k as ``block_elems`` says.
 
-    ``row`` names the loop variable over (blocks of) rows; ``pairs`` holds 16 bytes on the way.
+    ``row`` names the loop variable over (blocks of) rows.
     """
-    side = block_elems(regs.elem_bytes, rows, columns)
-    r: Index = Var(row, rows // side) if rows > side else 0
+    loaded, pack = registers.loaded, registers.pack
+    side = block_elems(loaded.elem_bytes, shape.rows, shape.columns)
+    r: Index = Var(row, shape.rows // side) if shape.rows > side else 0
     if side == 1:
-        body: tuple[Step, ...] = (Move(pack[r], regs[add(mul(r, columns), column)]),)
+        body: tuple[Step, ...] = (Move(pack[r], loaded[add(mul(r, shape.columns), column)]),)
     else:
-        body = _turn_block(regs, pack, pairs, rows, columns, column, mul(r, side))
+        body = _turn_block(registers, shape, column, mul(r, side))
     return over(r, body)
 
 
@@ -56,13 +65,14 @@ def turns_by_columns(shape: Shape, elem_bytes: int) -> bool:
     return shape.load == shape.columns or block_elems(elem_bytes, shape.rows, shape.columns) * elem_bytes >= WORD_BYTES
 
 
-def turn_run(regs: Memory, pack: Memory, shape: Shape, first: Index, block: str) -> tuple[Step, ...]:
-    """``pack[c * rows + r] = regs[first + r * columns + c]`` for the whole tile, a word of the result after the other.
+def turn_run(registers: TurnRegisters, shape: Shape, first: Index, block: str) -> tuple[Step, ...]:
+    """``pack[c * rows + r] = loaded[first + r * columns + c]`` for the whole tile, word after word of the result.
 
     The words are made in blocks, each as the one before from registers further on: a word of each column, or, where dst
     is one run, as many words of it as there are rows. ``block`` names the variable that counts them.
     """
-    per = word_elems(regs.elem_bytes)
+    loaded = registers.loaded
+    per = word_elems(loaded.elem_bytes)
     rows, columns = shape.rows, shape.columns
     if shape.store == rows:  # of each column the next rows
         count, came, made = rows // per, per * columns, per
@@ -74,8 +84,8 @@ def turn_run(regs: Memory, pack: Memory, shape: Shape, first: Index, block: str)
     body: list[Step] = []
     for elems in words:
         (row, column), sources = elems[0], [r * columns + c for r, c in elems]
-        into = pack[add(mul(b, made), column * rows + row)]
-        body += _gather(into, regs, add(first, mul(b, came)), sources)
+        into = registers.pack[add(mul(b, made), column * rows + row)]
+        body += _gather(into, loaded, add(first, mul(b, came)), sources)
     return over(b, tuple(body))
 
 
@@ -105,16 +115,15 @@ def _gather(into: Ref, regs: Memory, first: Index, sources: Sequence[int]) -> tu
     return tuple(steps)
 
 
-def _turn_block(
-    regs: Memory, pack: Memory, pairs: Memory, rows: int, columns: int, column: Index, first: Index
-) -> tuple[Step, ...]:
+def _turn_block(registers: TurnRegisters, shape: Shape, column: Index, first: Index) -> tuple[Step, ...]:
     """The block of rows ``first``.. and of ``column``..: a word of each row in, a word of each column out."""
-    side = block_elems(regs.elem_bytes, rows, columns)
-    words = [regs[add(mul(first, columns), add(column, k * columns))] for k in range(side)]
-    out = [pack[add(first, k * rows)] for k in range(side)]
+    loaded, rows, columns = registers.loaded, shape.rows, shape.columns
+    side = block_elems(loaded.elem_bytes, rows, columns)
+    words = [loaded[add(mul(first, columns), add(column, k * columns))] for k in range(side)]
+    out = [registers.pack[add(first, k * rows)] for k in range(side)]
     if side == 2:
         return _permute(out[0], words[0], words[1], _LOW_HALVES), _permute(out[1], words[0], words[1], _HIGH_HALVES)
-    half = [pairs[WORD_BYTES * k] for k in range(4)]
+    half = [registers.pairs[WORD_BYTES * k] for k in range(4)]
     return (
         _permute(half[0], words[0], words[1], _LOW_BYTES),
         _permute(half[1], words[2], words[3], _LOW_BYTES),

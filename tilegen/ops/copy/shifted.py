@@ -114,6 +114,29 @@ def shifted_block(context: Context, shift: Shift, name: str, scope: str) -> Bloc
 
 
 @dataclass(frozen=True)
+class _Single:
+    """What moves elements one by one, each through ``register``."""
+
+    shift: Shift
+    formals: Formals
+    register: Memory
+
+    def see(
+        self, row: Index, at: Index, offset: int = 0, known: Index = True
+    ) -> tuple[Index, tuple[Step, ...], Move]:  # fmt: skip
+        """Whether an element is inside of dst, its load, with its pad where it is outside of src, and its store.
+
+        ``known``: what holds anyway.
+        """
+        rows = self.shift.rows
+        src, dst = (self.formals.see(side, rows.ref(side, row, at, offset)) for side in (0, 1))
+        held = _left_of(rows.inside(1, row, at, offset).both, known)
+        valid = _left_of(rows.inside(0, row, at, offset).both, every(held, known))
+        load = pad_load(Move(self.register[0], src, 1, valid), rows.tile.operands[0].pad)
+        return held, load, Move(dst, self.register[0])
+
+
+@dataclass(frozen=True)
 class _Vectors:
     """What moves the vectors of all rows. ``names`` are those of variables and registers; ``one``: of an element."""
 
@@ -210,7 +233,9 @@ class _Vectors:
         if is_whole is True:
             return ()
         e = Var(self.names["e"], shift.elems)
-        moved = _move_one(shift, self.formals, self.one, row, add(first, e), shift.head, begins)
+        by_one = _Single(shift, self.formals, self.one)
+        inside, load, store = by_one.see(row, add(first, e), shift.head, begins)
+        moved = when(inside, *load, store)
         return when(every(held, begins, not_(is_whole)), Repeat(e, e.bound, moved, True))
 
 
@@ -226,28 +251,6 @@ def _follows(condition: Index, known: Index) -> bool:
     return is_below(condition.args[0], condition.args[1], conjuncts(known))
 
 
-def _move_one(
-    shift: Shift, formals: Formals, one: Memory, row: Index, at: Index, offset: int = 0, known: Index = True
-) -> tuple[Step, ...]:  # fmt: skip
-    """One element through ``one``, its pad where it is outside of src, dropped where it is outside of dst.
-
-    ``known``: what holds anyway.
-    """
-    held, load, store = _see_one(shift, formals, one, row, at, offset, known)
-    return when(held, *load, store)
-
-
-def _see_one(
-    shift: Shift, formals: Formals, one: Memory, row: Index, at: Index, offset: int = 0, known: Index = True
-) -> tuple[Index, tuple[Step, ...], Move]:
-    """Whether an element is inside of dst, its load into ``one``, its store."""
-    src, dst = (formals.see(side, shift.rows.ref(side, row, at, offset)) for side in (0, 1))
-    held = _left_of(shift.rows.inside(1, row, at, offset).both, known)
-    valid = _left_of(shift.rows.inside(0, row, at, offset).both, every(held, known))
-    load = pad_load(Move(one[0], src, 1, valid), shift.rows.tile.operands[0].pad)
-    return held, load, Move(dst, one[0])
-
-
 def _ends(context: Context, shift: Shift, formals: Formals, end: Memory) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """The elements of all rows that are in no vector, shared out one by one: what comes before the vectors, and after.
 
@@ -259,7 +262,7 @@ def _ends(context: Context, shift: Shift, formals: Formals, end: Memory) -> tupl
     loop = ThreadLoop(-(-count // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
     trip = enter_trip(context, add(mul(loop.number, tile.threads), tile.thread), count)
     inside = replace(trip.inside, bound=min(trip.inside.bound, count)) if isinstance(trip.inside, Var) else trip.inside
-    held, load, store = _see_one(shift, formals, end, *split_end(shift, inside))
+    held, load, store = _Single(shift, formals, end).see(*split_end(shift, inside))
     if loop.count == 1:
         loads, stores = (when(trip.held, *when(held, *moves)) for moves in (load, (store,)))
         return (*trip.start, *loads), stores

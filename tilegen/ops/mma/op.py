@@ -12,10 +12,20 @@ from pydantic import Field
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
 from tilegen.errors import Flaw, LayoutError
 from tilegen.layouts import ATOMS, derive_mma, find_atom, tile_mma
-from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms, named_atom
+from tilegen.ops.mma.atoms import (
+    MMA_SYNC,
+    ROWS,
+    SIMT,
+    WGMMA,
+    WGMMA_ROWS,
+    explain_later,
+    is_for_types,
+    is_named,
+    list_atoms,
+    named_atom,
+)
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
 from tilegen.ops.mma.products import plan_product
-from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
 from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
 from tilegen.ops.op import COMPUTES, Array, Factors, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tilegen.spec.rules.around import CALL_RULES, COMMAND_RULES, FILE_RULES
 from tilegen.spec.rules.build import BUILD_RULES
-from tilegen.spec.rules.call import CALL_RULES
-from tilegen.spec.rules.file import COMMAND_RULES, FILE_RULES
 from tilegen.spec.rules.layout import LAYOUT_RULES
 from tilegen.spec.rules.name import NAME_RULES
-from tilegen.spec.rules.rule import Rule, format_rule
-from tilegen.spec.rules.seen import SEEN
+from tilegen.spec.rules.rule import SEEN, Rule, format_rule
 
 _RULES = {**FILE_RULES, **NAME_RULES, **LAYOUT_RULES, **BUILD_RULES, **COMMAND_RULES, **CALL_RULES}
 RULES: dict[str, Rule] = {code: replace(rule, seen=SEEN.get(code, "")) for code, rule in _RULES.items()}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from tests.faults.steps import NOT_PLANTED
 from tilegen.index import Formula, Var
 from tilegen.plan import Barrier, Instruction, Memory, Plan
 
@@ -34,6 +35,13 @@ def rewrite(x: T, change: Callable[[Any], Any]) -> T:
     return replace(x, **changed) if changed else x  # type: ignore[type-var]
 
 
+def change_parts(plan: Plan, change: Callable[[Any], Any], *names: str) -> Plan:
+    """The plan with parts of some of its fields changed, of its steps if none is named."""
+    changed = replace(plan, **{name: rewrite(getattr(plan, name), change) for name in names or ("roles",)})
+    assert changed != plan, NOT_PLANTED
+    return changed
+
+
 def change_memories(plan: Plan, change: Callable[[Memory], Memory]) -> Plan:
     """The plan with other memories, which all of it names."""
 
@@ -41,11 +49,6 @@ def change_memories(plan: Plan, change: Callable[[Memory], Memory]) -> Plan:
         return change(x) if isinstance(x, Memory) else None
 
     return change_parts(plan, other, "memories", "roles")
-
-
-def change_parts(plan: Plan, change: Callable[[Any], Any], *names: str) -> Plan:
-    """The plan with some of its fields rewritten."""
-    return replace(plan, **{name: rewrite(getattr(plan, name), change) for name in names})
 
 
 def order_only_ctas(plan: Plan, name: str) -> Plan:

@@ -9,7 +9,7 @@ from functools import reduce
 from math import isfinite
 from typing import Any
 
-from tests.rewriting import align_shared, order_only_ctas
+from tests.faults.parts import align_shared, order_only_ctas
 from tilegen.arithmetic import Apply, Literal, Node, Parameter
 from tilegen.index import (
     Formula,
