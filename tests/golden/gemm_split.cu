@@ -211,8 +211,7 @@ gemm_split_sum(const float *bias, bfloat16_t *D, const float *sums_of_parts)
     // copy sums_of_parts[0, m : +1, n*256 : +256] -> total
     copy_sums_of_parts_total(tx, total, &sums_of_parts[m * 512 + n * 256]);
     #pragma unroll
-    for (int p_trip = 0; p_trip < 3; ++p_trip) {
-        const int p = p_trip + 1;
+    for (int p = 1; p < 4; ++p) {
         // elementwise total sums_of_parts[p, m : +1, n*256 : +256] -> total
         elementwise_sums_of_parts_total(tx, total, &sums_of_parts[p * 65536 + m * 512 + n * 256]);
     }
