@@ -18,9 +18,9 @@ from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Var
 from tilegen.layouts import TileLayout
 from tilegen.ops import ALL_OPS, tally
-from tilegen.ops.gemm import choose, op, tiles
+from tilegen.ops.gemm import choose, expand, op, tiles
 from tilegen.ops.gemm.choose import choose_recipe, rank_recipes
-from tilegen.ops.gemm.op import expand_recipe
+from tilegen.ops.gemm.expand import expand_recipe
 from tilegen.ops.gemm.problem import Problem, read_problem, typical_values
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.recipes import VARIANTS
@@ -228,7 +228,7 @@ def test_own_data_are_read_as_a_text_is(seed: int, monkeypatch: pytest.MonkeyPat
     recipe = random.Random(seed).choice(ranked).recipe
     own = problem.turned() if recipe.is_turned else problem
     read = expand_recipe(spec, call, own, recipe)
-    monkeypatch.setattr(op, "OwnData", dict)
+    monkeypatch.setattr(expand, "OwnData", dict)
     assert expand_recipe(spec, call, own, recipe) == read
 
 

@@ -676,6 +676,20 @@ __device__ __forceinline__ void wgmma_m64n256k32_f32_e4m3_e4m3(float *c, unsigne
                  : "l"(a), "l"(b), "r"((int)adds));
 }
 
+//// wgmma_m64n32k16_f32_bf16_bf16
+// The warpgroup starts C += A B of m64n32k16, C = A B unless it adds; A along K, B along K.
+__device__ __forceinline__ void wgmma_m64n32k16_f32_bf16_bf16(float *c, unsigned long long a,
+    unsigned long long b, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %18, 0;\n\t"
+                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+                 "%16, %17, adds, 1, 1, 0, 0;\n\t}"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]),
+                   "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15])
+                 : "l"(a), "l"(b), "r"((int)adds));
+}
+
 //// wgmma_m64n32k16_f32_f16_f16_bn
 // The warpgroup starts C += A B of m64n32k16, C = A B unless it adds; A along K, B along N.
 __device__ __forceinline__ void wgmma_m64n32k16_f32_f16_f16_bn(float *c, unsigned long long a,

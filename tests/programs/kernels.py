@@ -15,6 +15,7 @@ from tilegen.pipeline import BuiltProgram, build
 SMALL: dict[str, tuple[Mapping[str, int], ...]] = {
     "layernorm_backward": ({"M": 9, "N": 512, "T": 64}, {"M": 1, "N": 32, "T": 32}, {"M": 130, "N": 64, "T": 32}),
     "gemm_split_k": ({"N": 512, "K": 512}, {"N": 512, "K": 384, "P": 2}, {"N": 512, "K": 1088, "P": 16}),
+    "gemm_split": ({"N": 64, "K": 512}, {"M": 100, "N": 72, "K": 1088}),
     "sum_all": ({"N": 9000}, {"N": 1, "T": 32}, {"N": 4096, "T": 512}),
     "attention_backward": ({"BH": 1, "S": 130}, {"BH": 1, "S": 190, "causal": 1}),
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import tilegen
+from tests.specs.kernels import SPECS
 from tilegen.interpret.threads import Cta
 from tilegen.planner import plan_spec
 from tilegen.proofs import self_overlap
@@ -16,7 +17,6 @@ from tilegen.proofs.owned_boxes import touched_boxes
 from tilegen.proofs.self_overlap import SelfOverlap
 from tilegen.scopes import CTA_AXES
 
-SPECS = Path(__file__).resolve().parents[2] / "specs"
 LOOPED = """kernel: looped
 threads: 32
 grid: {bx: 12}
@@ -74,6 +74,6 @@ def test_some_trips_tell_ctas_apart_as_all_do(first: str, then: str, monkeypatch
 
 
 @pytest.mark.sweep(2)
-@pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_some_trips_of_every_spec_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compare_with_all(path, monkeypatch)

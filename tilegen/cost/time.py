@@ -51,6 +51,7 @@ _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that 
 }
 _L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
 _LAUNCH = 1.0e-6
+_EARLY_LAUNCH = 0.5e-6  # of a kernel whose CTAs are there when the one before ends: assumed
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
@@ -69,7 +70,10 @@ _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds: of the k-tiles, by what bounds them, of what is not side by side, and of memory as a whole."""
+    """Seconds: of the k-tiles, by what bounds them, of what is not side by side, and of memory as a whole.
+
+    ``sum``: of the second kernel that adds up what CTAs made that share K, its launch too.
+    """
 
     multiply: float
     shared: float
@@ -77,14 +81,16 @@ class Time:
     edges: float
     launch: float
     memory: float
+    sum: float = 0.0
 
     @property
     def total(self) -> float:
-        return max(max(self.multiply, self.shared, self.l2) + self.edges, self.memory) + self.launch
+        return max(max(self.multiply, self.shared, self.l2) + self.edges, self.memory) + self.launch + self.sum
 
     def __str__(self) -> str:
         parts = {"multiply": self.multiply, "shared": self.shared, "L2": self.l2, "edges": self.edges,
                  "memory": self.memory}  # fmt: skip
+        parts |= {"sum": self.sum} if self.sum else {}
         terms = ", ".join(f"{name} {t * 1e6:.1f}" for name, t in parts.items())
         return f"{self.total * 1e6:.1f} us: {terms}"
 
@@ -140,6 +146,34 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
 
 
 @dataclass(frozen=True)
+class Adding:
+    """What a second kernel does that adds up sums of parts of K.
+
+    ``sum_bytes``: of all sums, each read once. ``other_bytes``: of the result, and of what its epilogue reads.
+    ``ctas``: of its launch, ``is_early`` where that overlaps the kernel before.
+    """
+
+    sum_bytes: int
+    other_bytes: int
+    ctas: int
+    is_early: bool
+
+
+def estimate_sum(adding: Adding, arch: str) -> float:
+    """Seconds of a second kernel. Sums come from the L2 where it holds all, else from memory. Not measured on a GPU.
+
+    >>> few, many = (estimate_sum(Adding(4 << n, 1 << n, 1 << (n - 11), True), "sm_90a") for n in (20, 26))
+    >>> round(few * 1e6, 1), round(many * 1e6, 1)
+    (1.2, 70.4)
+    """
+    device, moved = typical_device(arch), adding.sum_bytes + adding.other_bytes
+    comes = moved / _L2_BYTES_PER_CLOCK / min(adding.ctas, device.sm_count) + 2 * _LATENCY
+    kept = adding.sum_bytes <= device.l2_bytes
+    memory = (adding.other_bytes if kept else moved) / device.memory_bytes_per_s
+    return max(comes / device.clock_hz, memory) + (_EARLY_LAUNCH if adding.is_early else _LAUNCH)
+
+
+@dataclass(frozen=True)
 class _Turns:
     """How the tiles of a launch follow one another: ``per_sm`` CTAs that a multiprocessor holds, ``busy`` of them with
     a tile each; ``waves`` of CTAs; ``turns``: tiles that one multiprocessor makes."""
@@ -172,8 +206,9 @@ def _estimate_tiles(work: Work, arch: str, tally: Tally) -> Time:
     starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if starves else 1.0
     each = {name: c * by.turns * starve / device.clock_hz for name, c in clocks.items()}
     out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
-    alone = 1 + 0.3 * (by.waves - 1) if unit.leaves_under_products else by.waves
-    together = alone if unit.leaves_under_products else by.turns  # stores of several CTAs take as long as in turn
+    goes_on = unit.leaves_under_products and work.ctas > 0
+    alone = 1 + 0.3 * (by.waves - 1) if goes_on else by.waves
+    together = alone if goes_on else by.turns  # stores of several CTAs take as long as in turn
     leaving = (_EPILOGUE + work.panels * _PANEL) * alone + out * together
     first = 0 if _waits_for_copies(work) else _FIRST_K_TILE
     edges = first + leaving + _MEETING * 2 * (work.cluster - 1)

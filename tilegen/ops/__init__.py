@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tilegen.ops.op import Op, WholeOp
 from tilegen.spec.data import Spec, WholeCall
+from tilegen.spec.program import Program
 
 _TILE_ROWS = {
     "copy": "tilegen.ops.copy",
@@ -20,6 +21,7 @@ _TILE_ROWS = {
     "permute_layout": "tilegen.ops.permute_layout",
 }
 _WHOLE_ROWS = {"permute": "tilegen.ops.permute", "gemm": "tilegen.ops.gemm"}
+_PASS_ROWS = {"gemm_parts": "tilegen.ops.gemm.parts_meant", "gemm_sum": "tilegen.ops.gemm.sum_meant"}
 
 AnyOp = TypeVar("AnyOp", bound=Op | WholeOp)
 
@@ -55,12 +57,12 @@ class OpTable(MutableMapping[str, AnyOp]):
 
 
 OPS: OpTable[Op] = OpTable(_TILE_ROWS)
-WHOLE_OPS: OpTable[WholeOp] = OpTable(_WHOLE_ROWS)
+WHOLE_OPS: OpTable[WholeOp] = OpTable(_WHOLE_ROWS | _PASS_ROWS)  # also what passes mean, which no spec names
 ALL_OPS: OpTable[Op | WholeOp] = OpTable(_TILE_ROWS | _WHOLE_ROWS)
 
 
-def expand_spec(spec: Spec) -> Spec:
-    """The spec with its op on whole arrays expanded into a launch, tiles and copies; other specs as they are.
+def expand_spec(spec: Spec) -> Spec | Program:
+    """The spec with its op on whole arrays expanded into a launch, tiles and copies, or several; others as they are.
 
     Raises SpecError for pins of the op that cannot be.
     """
@@ -70,7 +72,7 @@ def expand_spec(spec: Spec) -> Spec:
 
 def find_op(name: str) -> Any:
     """The op of that name, an Op or a WholeOp."""
-    return ALL_OPS[name]
+    return ALL_OPS[name] if name in ALL_OPS else WHOLE_OPS[name]
 
 
 def _name_of(op: Op | WholeOp) -> tuple[Callable[[str], Any], tuple[str]]:

@@ -18,6 +18,7 @@ from tilegen.ops.operand import Context, CountedSteps
 from tilegen.plan import Instruction, Memory, Step
 from tilegen.spec.data import Buffer, Call, Region, Spec, WholeCall
 from tilegen.spec.form import OpForm, WholeForm
+from tilegen.spec.program import Program
 
 Array = NDArray[Any]
 # What an op does to values: the same bits, the same number in another type, or others.
@@ -160,16 +161,19 @@ class WholeHere:
 
 @dataclass(frozen=True)
 class WholeOp(WholeForm):
-    """An op on whole arrays, which ``expand`` turns into the statements that carry it out.
+    """An op on whole arrays, which ``expand`` turns into the statements that carry it out, in one kernel or several.
 
     ``reference(call, offsets, here)`` is its meaning: the elements at flat ``offsets`` of what it writes, by field.
     ``pins(call, spec)``: the fields that say what was chosen for the expanded ``spec``. ``axes`` as for an Op.
+    ``apart``: a dimension of what is written, if along it other elements are read than those as far away. Then tiles
+    that differ along it are each compared with the op.
     """
 
-    expand: Callable[[Spec, WholeCall], Spec] = field(kw_only=True)
+    expand: Callable[[Spec, WholeCall], Spec | Program] = field(kw_only=True)
     reference: Callable[..., dict[str, Array]] = field(kw_only=True)
     pins: Callable[[WholeCall, Spec], dict[str, Any]] = field(kw_only=True)
     axes: Callable[[WholeCall], tuple[int, ...] | None] = lambda call: None
+    apart: int | None = None
 
 
 def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], Flaw | None]:

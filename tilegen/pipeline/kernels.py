@@ -12,7 +12,6 @@ from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
 from tilegen.decisions import count_words
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.notebooks import Shown
-from tilegen.ops import expand_spec
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.report import describe_tensor_memory, explain_plan
@@ -88,8 +87,8 @@ def with_comparisons(spec: Spec, plan: Plan, processes: int = 1) -> Plan:
 
 
 def settle(spec: Spec, processes: int = 1) -> Spec:
-    """The spec with nothing left to choose before its ops are planned: whole-array ops expanded, layouts chosen."""
-    return choose_layouts(choose_registers(expand_spec(spec)), processes)
+    """The spec, which is expanded, with nothing left to choose before its ops are planned: layouts are chosen."""
+    return choose_layouts(choose_registers(spec), processes)
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:

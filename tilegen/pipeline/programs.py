@@ -10,9 +10,11 @@ from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.notebooks import Shown
+from tilegen.ops import expand_spec
 from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
 from tilegen.plan import ProgramPlan
 from tilegen.planner import chain_plans, plan_program
+from tilegen.spec.data import Spec
 from tilegen.spec.program import Program
 
 
@@ -46,10 +48,16 @@ def kernels_of(built: Built | BuiltProgram) -> tuple[Built, ...]:
 
 def settle_program(program: Program, processes: int = 1) -> Program:
     """The program with nothing left to choose in any pass. Raises SpecError with the errors of all passes."""
-    tasks = [partial(settle, one.spec, processes) for one in program.passes]
+    tasks = [partial(_settle_pass, one.spec, processes) for one in program.passes]
     specs = _try_all(tasks, SpecError)
     passes = tuple(replace(one, spec=spec) for one, spec in zip(program.passes, specs, strict=True))
     return replace(program, passes=passes)
+
+
+def _settle_pass(spec: Spec, processes: int) -> Spec:
+    expanded = expand_spec(spec)
+    assert isinstance(expanded, Spec)  # as it was read: what asks for passes is refused in one
+    return settle(expanded, processes)
 
 
 def build_program(program: Program, processes: int = 1) -> BuiltProgram:

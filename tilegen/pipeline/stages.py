@@ -9,7 +9,7 @@ from typing import Any
 
 from tilegen import spec as spec_room
 from tilegen.errors import Diagnostic, SpecError
-from tilegen.ops import ALL_OPS
+from tilegen.ops import ALL_OPS, expand_spec
 from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
 from tilegen.pipeline.programs import BuiltProgram, build_program, explain_program, settle_program
 from tilegen.planner import plan_spec
@@ -23,7 +23,7 @@ Source = Spec | Program | spec_room.Source
 def load(
     source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
 ) -> Spec | Program:  # fmt: skip
-    """A checked spec: whole-array ops expanded, 'auto' layouts chosen. A Program where the text has ``passes``.
+    """A checked spec: whole-array ops expanded, 'auto' layouts chosen. A Program where there are several kernels.
 
     ``source`` is a path, a text (a str with a line break in it), a dict of what the YAML would hold, a Spec or a
     Program. ``arch`` overrides the spec's; ``params`` gives compile-time params and the defaults of runtime ones other
@@ -41,7 +41,8 @@ def load(
     type that is none of these.
     """
     read = _read(source, arch, params)
-    return settle_program(read, processes) if isinstance(read, Program) else settle(read, processes)
+    expanded = read if isinstance(read, Program) else expand_spec(read)
+    return settle_program(expanded, processes) if isinstance(expanded, Program) else settle(expanded, processes)
 
 
 def load_kernel(
@@ -52,7 +53,13 @@ def load_kernel(
     spec = load(source, arch, params, processes)
     if isinstance(spec, Program):
         message = f"{what} of a spec with 'passes' is not yet supported"
-        raise SpecError(Diagnostic("TG190", message, spec.passes[0].mark, "write the pass as a spec of its own"))
+        hint = "write the pass as a spec of its own"
+        if (call := spec.whole) is not None:
+            message, hint = (
+                f"{what} of several kernels is not yet supported",
+                f"leave '{call.form.divides(call.fields)}' out",
+            )
+        raise SpecError(Diagnostic("TG190", message, spec.passes[0].mark, hint))
     return spec
 
 

@@ -15,6 +15,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, recurrence
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.kept import keep
+from tilegen.ops import WHOLE_OPS
 from tilegen.ops.strided import find_coordinates, find_offsets
 from tilegen.plan import Plan
 from tilegen.proofs.looking import MOST_SEEN, whole_grid
@@ -94,7 +95,8 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     """Every tile reads what is as far from what it writes as in the first one, which ``check_whole`` compares.
 
     Where a region that it reads begins stays as it is from tile to tile, or goes along with a dimension of what it
-    writes. False where they are too many to look at. Raises ProofError TG420.
+    writes. Where the op keeps tiles ``apart``, that is so among those of one coordinate. False where they are too many
+    to look at. Raises ProofError TG420.
     """
     own = {*CTA_AXES, *CLUSTER_AXES, *_tile_loops(spec)}
     written = [x for _, _, begins in _global_regions(spec, lambda call: call.written) for x in begins]
@@ -107,13 +109,13 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     tiles = _list_tiles(spec, case) if left else None
     if tiles is None:
         return not left
-    places = _written_begins(spec, tiles)
+    places, firsts = _written_begins(spec, tiles), _first_of_each(spec, tiles)
     for call, x in (one for one in left if _are_few(one[1], tiles)):
         begins = _values_of([x], tiles)[0]
-        turns = np.array([(way != way[0]).any(axis=0) for way in (begins - w[:, None] for w in places)])
+        turns = np.array([(way != way[firsts]).any(axis=0) for way in (begins - w[:, None] for w in places)])
         if (wrong := turns.all(axis=0)).any():
             at = begins[:, int(wrong.argmax())]
-            first = int((at != at[0]).argmax())
+            first = int((at != at[firsts]).argmax())
             where = f"CTA {_name_cta(tiles, first)} reads from {at[first]} on"
             message = f"{where}, elsewhere beside what it writes than the first tile"
             raise ProofError(Diagnostic("TG420", message, call.mark))
@@ -183,7 +185,8 @@ def choose_tiles(spec: Spec, run: ProofRun) -> ShownTiles:
         return ShownTiles(ends, ALL_TRIPS, first | {name: np.array(n) for name, n in run.case.items()}, False)
     period = _find_period(tiles, told[0], list(loops))
     trips = Trips({name: (Recurrence(period), period) for name in loops}) if period else ALL_TRIPS
-    more = _find_more(tiles, told, loops, _are_run(tiles, loops, ends, trips))
+    most = _MOST_MORE + len(np.unique(_keep_apart(spec, tiles)))
+    more = _find_more(tiles, told, loops, _are_run(tiles, loops, ends, trips), most)
     ctas = tuple(dict.fromkeys((*ends, *whole_clusters(more, spec.cluster))))
     runs = _are_run(tiles, loops, ctas, trips)
     one_of_each = np.flatnonzero(runs)[np.unique(told[0][runs], return_index=True)[1]]
@@ -206,13 +209,15 @@ def _find_period(tiles: Mapping[str, Array], ways: Array, loops: Sequence[str]) 
     return None
 
 
-def _find_more(tiles: Mapping[str, Array], told: Sequence[Array], loops: Iterable[str], runs: Array) -> list[Cta]:
-    """A few CTAs whose first tiles do what none of those does that run."""
+def _find_more(
+    tiles: Mapping[str, Array], told: Sequence[Array], loops: Iterable[str], runs: Array, most: int
+) -> list[Cta]:  # fmt: skip
+    """A few CTAs, ``most``, whose first tiles do what none of those does that run."""
     begun = np.all([tiles["bx"] >= 0, *(tiles[name] == 0 for name in loops)], axis=0)
     more: list[Cta] = []
     for ways in told:
         missing = np.setdiff1d(ways[begun], ways[runs])
-        for way in missing[: _MOST_MORE - len(more)]:
+        for way in missing[: most - len(more)]:
             k = int((begun & (ways == way)).argmax())
             more.append(_name_cta(tiles, k))
             runs[k] = True
@@ -253,6 +258,7 @@ def _tell_apart(spec: Spec, tiles: Mapping[str, Array]) -> list[Array] | None:
                 if ways is None:
                     return None
                 does.append(ways)
+    does.append(_keep_apart(spec, tiles))
     return [_number(np.stack(does, axis=1)), *_tell_places(spec, tiles)]
 
 
@@ -285,6 +291,26 @@ def _ways_of(x: Index, tiles: Mapping[str, Array]) -> Array | None:
     None where these are too many to look at.
     """
     return _number(_values_of([x], tiles)[0]) if _are_few(x, tiles) else None
+
+
+def _first_of_each(spec: Spec, tiles: Mapping[str, Array]) -> Array:
+    """For every tile the number of the first one from which it is not kept apart."""
+    _, first, which = np.unique(_keep_apart(spec, tiles), return_index=True, return_inverse=True)
+    found: Array = first[which.reshape(-1)]
+    return found
+
+
+def _keep_apart(spec: Spec, tiles: Mapping[str, Array]) -> Array:
+    """For every tile where what it writes begins along the dimension that keeps tiles apart, 0 where none does."""
+    call = spec.whole
+    dimension = None if call is None else WHOLE_OPS[call.op].apart
+    found = [np.zeros(len(tiles["bx"]), np.int64)]
+    if call is not None and dimension is not None:
+        names = {call.arrays[name].name for name in call.form.writes}
+        regions = _global_regions(spec, lambda call: call.written)
+        at = [begins[dimension] for _, region, begins in regions if region.buffer.root in names]
+        found += [_values_of([x], tiles)[0].min(axis=1) for x in at]
+    return found[-1]
 
 
 def _are_few(x: Index, tiles: Mapping[str, Array]) -> bool:

@@ -125,7 +125,8 @@ class WholeForm:
     ``optional`` are arrays that may be left out; ``named``: the field that gives names to more of them, which are read;
     ``taken``: names that it may not give.
     ``check(fields, arrays)`` gives what is wrong with a call, at a field, or None. ``later``: by name, fields that this
-    version has not, and what to write until it has.
+    version has not, and what to write until it has. ``divides(fields)``: the field by which a call asks for several
+    passes, "" if it does not.
     """
 
     name: str
@@ -137,6 +138,7 @@ class WholeForm:
     named: str = ""
     taken: tuple[str, ...] = ()
     later: Mapping[str, str] = field(default_factory=dict, compare=False)
+    divides: Callable[[Any], str] = field(default=lambda fields: "", compare=False)
 
     @property
     def operands(self) -> tuple[str, ...]:

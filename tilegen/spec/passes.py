@@ -13,6 +13,7 @@ from tilegen.plan import RESIDENT_CTAS, CountedCtas, Param
 from tilegen.scopes import COUNT_AXES, CTA_AXES
 from tilegen.spaces import SPACES, Space
 from tilegen.spec.buffers import Buffers, read_buffers
+from tilegen.spec.data import Spec, WholeCall
 from tilegen.spec.expressions import read_condition
 from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.header import read_arch, read_kernel, read_version
@@ -156,12 +157,23 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
         state.findings.found.extend(error.diagnostics)
         state.broken.add(name)
         return
+    _refuse_passes(spec)
     for p in spec.params:
         if p.launched is not None and p.var is not None:
             known = f"{name}_{p.name}"
             given = replace(p, name=known, var=replace(p.var, name=known), launched=None)
             state.counts[known] = CountedCtas(given, name, COUNT_AXES.index(p.name))
     state.passes.append(Pass(name, spec, when, node.mark))
+
+
+def _refuse_passes(spec: Spec) -> None:
+    """Raises TG116 for an op on whole arrays that would be several passes."""
+    for call in (s for s in spec.ops if isinstance(s, WholeCall)):
+        if field := call.form.divides(call.fields):
+            message = f"'{field}' makes passes of {call.op}, and this is one"
+            raise Flawed(
+                "TG116", message, call.mark_of(field), f"leave '{field}' out, or give {call.op} a spec of its own"
+            )
 
 
 def _read_name(node: Mapping, state: _Passes) -> str:

@@ -23,10 +23,11 @@ def phrase(faults: list[Any], found: Node, key: str) -> Flaw:
     limits = [f for f in faults if f["type"] not in _KINDS and f["type"] != "literal_error"]
     said = "".join(f["ctx"]["expected"] for f in faults if f["type"] == "literal_error")
     choices = [text or number for text, number in re.findall(r"'([^']*)'|(\d+)", said)]
-    if choices:
+    if choices and not limits:
         word = found.text if isinstance(found, Scalar) else ""
         near = find_near(word, choices)
-        message = f"must be one of {', '.join(choices)}, not {describe_node(found)}"
+        number = "an integer, or " if any(f["type"] == "int_type" for f in faults) else ""
+        message = f"must be {number}one of {', '.join(choices)}, not {describe_node(found)}"
         hint = say_absent(key, word) or (f"did you mean '{near}'?" if near else "")
         return Flaw("TG109", message, hint=hint)
     if limits:

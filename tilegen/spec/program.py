@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index
 from tilegen.plan import CountedCtas, Param
-from tilegen.spec.data import Buffer, Constant, Spec
+from tilegen.spec.data import Buffer, Constant, Spec, WholeCall
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Program:
     """Passes in their order, over common arrays.
 
     ``params`` are the runtime ones of all passes, but for ``counts``; ``buffers`` the arrays that the caller gives and
-    the workspaces. Two programs are equal that say the same kernels.
+    the workspaces. ``whole`` is the op on whole arrays that the passes carry out, where they were expanded of one. Two
+    programs are equal that say the same kernels.
     """
 
     kernel: str
@@ -43,6 +44,7 @@ class Program:
     text: str = field(default="", repr=False, compare=False)
     version: int = field(default=0, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    whole: WholeCall | None = field(default=None, compare=False)
 
     def buffer(self, name: str) -> Buffer:
         """The shared buffer of that name (KeyError if there is none)."""

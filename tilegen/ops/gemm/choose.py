@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
 from tilegen.cost.tally import Tally, Work
-from tilegen.cost.time import Time, estimate
+from tilegen.cost.time import Time, estimate, estimate_sum
 from tilegen.decisions import TILING, Candidate, Choice, count_words
 from tilegen.errors import SpecError
 from tilegen.ops.gemm.pins import check_pins, has_pins, read_pins, refuse_pins, unpin
 from tilegen.ops.gemm.problem import Problem, typical_sides, typical_values
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.recipes import VARIANTS, GemmVariant, count_useful_stages
+from tilegen.ops.gemm.split import describe_adding, has_parts, list_parts, say_short, share_k
 from tilegen.ops.tally import tally_spec
 from tilegen.spec.data import Spec, WholeCall
 
@@ -45,8 +46,10 @@ class Picked:
 def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callable[[Recipe], Spec]) -> Picked:
     """The recipe with the least time of the best that can be carried out, each costed by what its statements do.
 
-    ``expand(recipe)``: the spec that a recipe is. Raises SpecError at the field: TG302 where no recipe has all that is
-    pinned, and what ``check_pins`` does; and what ``expand`` does of the best recipe where it does of all.
+    ``expand(recipe)``: the spec that a recipe is; of one whose K several CTAs share, that of the first kernel.
+
+    Raises SpecError at the field: TG302 where no recipe has all that is pinned, and what ``check_pins`` does; and what
+    ``expand`` does of the best recipe where it does of all.
     """
     check_pins(call, problem)
     ranked, refusals = rank_recipes(problem, arch, call.fields)
@@ -56,15 +59,16 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
         )
     costed: list[tuple[Time, Ranked, Spec, Tally]] = []
     refused: list[SpecError] = []
-    for one in ranked:
+    for one in _vary_parts(ranked):
         try:
             spec = expand(one.recipe)
         except SpecError as error:
             refused.append(error)
             continue
         tally = tally_spec(spec, typical_values(problem))
-        costed.append((estimate(one.work, arch.name, tally), one, spec, tally))
-        if len(costed) == _EXPANDED:
+        time = replace(estimate(one.work, arch.name, tally), sum=one.time.sum)
+        costed.append((time, one, spec, tally))
+        if len(costed) == max(_EXPANDED, len({one.recipe.split for one in ranked})):
             break
     if not costed:
         raise refused[0]
@@ -84,6 +88,14 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
     return Picked(best.recipe, spec, tuple(choices))
 
 
+def _vary_parts(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """The best recipe for each number of CTAs that share K, and then the others, by time."""
+    best: dict[int, Ranked] = {}
+    for one in ranked:
+        best.setdefault(one.recipe.split, one)
+    return [*best.values(), *(one for one in ranked if best[one.recipe.split] is not one)]
+
+
 def _say_counts(tally: Tally) -> dict[str, Any]:
     """What a launch does, in the words of ``Tally``, kinds of loads written out."""
     counts = {name: value for name, value in vars(tally).items() if value and name != "fetched"}
@@ -99,27 +111,39 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
     refusals: dict[str, str] = {}
     found: list[Ranked] = []
     seen: set[Recipe] = set()
+    short: dict[str, str] = {}
     pins = read_pins(fields)
     listed = [fields, unpin(fields, [*pins])] if pins else [fields]  # what is listed anyway may have the pins too
     for name, variant in VARIANTS.items():
         if fields.variant not in ("auto", name):
             continue
         is_first = not found
-        if reason := variant.refuse(problem, arch):
+        if reason := variant.refuse(share_k(problem, list_parts(problem, fields)[0]), arch):
             refusals |= {name: reason} if is_first else {}
             continue
-        for is_turned in _list_turns(problem, variant, fields):
-            p = problem.turned() if is_turned else problem
+        for is_turned, p in _list_problems(problem, variant, fields):
+            adds = estimate_sum(describe_adding(problem, p.parts, arch), arch.name) if p.parts > 1 else 0.0
             for asked, r in ((wished, r) for wished in listed for r in variant.recipes(p, arch, wished)):
                 if not is_first and r.k_parts == 1 and not variant.is_always_listed:
                     continue
                 stages = r.stages if asked.stages else min(r.stages, count_useful_stages(r, p))
-                recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch))
-                if recipe not in seen and has_pins(recipe, fields) and recipe.fits(p, arch):
+                recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch), split=p.parts)
+                if recipe in seen or not has_pins(recipe, fields):
+                    continue
+                if not has_parts(p, recipe.tile[2]):
+                    short = say_short(problem, fields)
+                elif recipe.fits(p, arch):
                     seen.add(recipe)
                     work = recipe.describe_work(p)
-                    found.append(Ranked(recipe, work, estimate(work, arch.name)))
-    return sorted(found, key=lambda one: one.time.total), refusals
+                    found.append(Ranked(recipe, work, replace(estimate(work, arch.name), sum=adds)))
+    return sorted(found, key=lambda one: one.time.total), refusals if found else refusals | short
+
+
+def _list_problems(problem: Problem, variant: GemmVariant, fields: Any) -> Iterator[tuple[bool, Problem]]:
+    """The problem, or its transpose, of CTAs that have all of K, or share it; and whether it is the transpose."""
+    for is_turned in _list_turns(problem, variant, fields):
+        for parts in list_parts(problem, fields):
+            yield is_turned, share_k(problem.turned() if is_turned else problem, parts)
 
 
 def _overlap(fields: Any, arch: Arch) -> str:

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tilegen.arch import ARCHES
-from tilegen.errors import Diagnostic, Flaw, Mark, SpecError
-from tilegen.ops import OPS
-from tilegen.ops.gemm.choose import Picked, choose_recipe
-from tilegen.ops.gemm.epilogue import read_epilogue
-from tilegen.ops.gemm.parts import Writing
-from tilegen.ops.gemm.problem import Problem, read_problem
-from tilegen.ops.gemm.recipe import Recipe
+from tilegen.errors import Flaw
+from tilegen.ops.gemm.problem import MOST_PARTS
 from tilegen.ops.gemm.reference import multiply_whole
 from tilegen.ops.op import WholeOp, fields_picked, find_uncomputed
 from tilegen.ops.strided import plain_strides
-from tilegen.spec import OwnData, load_own
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields, operand_field
-from tilegen.spec.marking import mark_all
-from tilegen.spec.printing import describe_arrays
+from tilegen.spec.program import Program
 
 _Size = int | None
 _LATER = {
-    "split_k": "leave it out: one CTA adds up all of K, and 'k_parts' says how many of its warps share it",
+    "split_k": "write 'split': as many CTAs as it says share K, or as many as 'split: auto' finds best",
     "stream_k": "leave it out: CTAs share whole tiles, and 'ctas' says how many do",
     "groups": "give products of one size a batch, [batch, M, K], and those of others a spec each",
 }
@@ -69,6 +60,10 @@ class GemmFields(WholeFields):
     k_parts: _Size = Field(
         default=None, ge=1, le=32, description="warps that share K: each multiplies its part of every k-tile"
     )
+    split: Annotated[int, Field(ge=1, le=MOST_PARTS)] | Literal["auto"] | None = Field(
+        default=None,
+        description="CTAs that share K: each multiplies a part, and a second pass adds up their sums; by default 1",
+    )
     turned: bool | None = Field(default=None, description="make the transpose of d, of the transposes of b and a")
     overlap: Literal["previous"] | None = Field(
         default=None, description="previous: the kernel starts while the one before it still runs"
@@ -82,6 +77,9 @@ def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> Flaw | None:
             return Flaw("TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", field)
     a, b, d = (arrays[name] for name in ("a", "b", "d"))
     ranks = {name: len(arrays[name].shape) for name in ("a", "b", "d")}
+    if ranks["d"] == 3 and fields.split not in (None, 1, "auto"):
+        message = "'split' of a batch of products is not yet supported"
+        return Flaw("TG190", message, "split", "leave it out, or give each product a spec of its own")
     for name, rank in ranks.items():
         if rank not in (2, 3):
             message = f"gemm takes matrices, or batches of them: {name} has {rank} dimensions"
@@ -163,70 +161,14 @@ def _say(buffer: Buffer) -> str:
     return f"[{', '.join(map(str, buffer.shape))}]"
 
 
-def _expand(spec: Spec, call: WholeCall) -> Spec:
-    """The tile ops that carry out a call. Raises SpecError (TG302) for pins that cannot be."""
-    problem = read_problem(call)
-    for name in ("a", "b"):
-        _check_arch(call.arrays[name].dtype, spec.arch, call.mark_of(name))
-    read_epilogue(call, problem, {p.name: p.dtype for p in spec.params if p.var is None})
-
-    def expand(recipe: Recipe) -> Spec:
-        return expand_recipe(spec, call, problem.turned() if recipe.is_turned else problem, recipe)
-
-    picked = choose_recipe(call, problem, ARCHES[spec.arch], expand)
-    return _take_place(spec, call, problem, picked)
+def _divides(fields: GemmFields) -> str:
+    return "" if fields.split in (None, 1) else "split"
 
 
-def _check_arch(dtype: str, arch: str, mark: Mark | None) -> None:
-    """Raises SpecError TG301 for factors that an arch neither multiplies nor converts."""
-    if dtype.startswith("float8") and "mma_fp8" not in ARCHES[arch].features:
-        first = next(name for name, other in ARCHES.items() if "mma_fp8" in other.features)
-        message = f"gemm on {arch} does not multiply {dtype}"
-        raise SpecError(Diagnostic("TG301", message, mark, f"it needs {first} or later: 'arch: {first}'"))
+def _expand(spec: Spec, call: WholeCall) -> Spec | Program:
+    from tilegen.ops.gemm.expand import expand_gemm  # specs that are only read do without
 
-
-def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe) -> Spec:
-    """The statements that a recipe is, as a spec; ``problem`` is turned where the recipe is. Raises SpecError for one
-    that cannot be."""
-    names = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
-    names |= {c.name for c in spec.constants}
-    head = describe_arrays(spec)
-    written = recipe.write(Writing(problem, frozenset(names), "setmaxnreg" in ARCHES[spec.arch].features))
-    data = {
-        "kernel": spec.kernel,
-        "arch": spec.arch,
-        **head,
-        **written,
-        "buffers": head["buffers"] | written["buffers"],
-    }
-    try:
-        expanded = load_own(OwnData(data), OPS)
-    except SpecError as error:
-        found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
-        raise SpecError(found) from None
-    return expanded
-
-
-def _take_place(spec: Spec, call: WholeCall, problem: Problem, picked: Picked) -> Spec:
-    """The statements of what was picked in the place of the call."""
-    given, expanded = {b.name: b for b in spec.buffers}, picked.spec
-    p = problem.turned() if picked.recipe.is_turned else problem
-    return replace(
-        expanded,
-        path=spec.path,
-        text=spec.text,
-        params=spec.params,
-        constants=spec.constants,
-        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in expanded.buffers),
-        ops=mark_all(expanded.ops, call.mark),
-        whole=call,
-        warnings=spec.warnings,
-        choices=(*spec.choices, *picked.choices),
-        notes=(
-            *spec.notes,
-            f"gemm {p.d.name} = {p.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {picked.recipe}",
-        ),
-    )
+    return expand_gemm(spec, call)
 
 
 OP = WholeOp(
@@ -238,6 +180,7 @@ OP = WholeOp(
     optional=("c", "bias"),
     taken=("acc", "alpha", "beta", "c", "bias"),
     later=_LATER,
+    divides=_divides,
     named="named",
     expand=_expand,
     reference=multiply_whole,

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from tilegen.arithmetic import TFLOAT32
-from tilegen.ops.gemm.problem import Matrix, Problem, ceil_text, is_multiple
+from tilegen.index import Index
+from tilegen.ops.gemm.problem import Matrix, Problem, ceil_text, count_own_k_tiles, is_multiple
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.written import as_given
@@ -97,7 +98,8 @@ class EpilogueTerms:
 class GemmTerms:
     """What every template is given: texts of a spec, and the sides of a tile.
 
-    ``tm``, ``tn``, ``kt``: how many tiles there are along M, N and K; ``batch``: a factor of their product.
+    ``tm``, ``tn``, ``kt``: how many tiles there are along M, N and K; ``batch``: a factor of their product. Where CTAs
+    share K, in so many ``parts``, a CTA has part ``l``: ``kt`` are its k-tiles, and ``k0`` those before them, else "".
     ``is_known``: M and N are numbers. ``is_plain``: sums are d's elements as they are.
     """
 
@@ -107,6 +109,8 @@ class GemmTerms:
     tm: str
     tn: str
     kt: str
+    k0: str
+    parts: int
     batch: str
     is_batched: bool
     is_known: bool
@@ -124,17 +128,34 @@ def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> Gemm
     """The terms of a problem that is cut into tiles, of which so many CTAs of a cluster take one each along M."""
     p, (bm, bn, bk) = w.problem, tile
     m, n, k = p.sides
-    tm, tn, kt = (as_given(ceil_text(x, size)) for x, size in ((m, bm * cluster), (n, bn), (k, bk)))
+    tm, tn = (as_given(ceil_text(x, size)) for x, size in ((m, bm * cluster), (n, bn)))
     a, b, d = (
         ArrayTerms(w.name_of(x), x, _edge((x.rows, rows), (x.columns, columns)))
         for x, rows, columns in ((p.a, bm, bk), (p.b, bk, bn), (p.d, bm, bn))
     )
     return GemmTerms(
-        bm, bn, bk, tm, tn, kt,
+        bm, bn, bk, tm, tn, *_share_k_tiles(k, bk, p.parts), p.parts,
         f"({as_given(spell_index(p.batch))}) * " if p.is_batched else "", p.is_batched,
         isinstance(m, int) and isinstance(n, int), isinstance(m, int), _list_views(w), a, b, d, p.sums,
         _describe_epilogue(w, d), not p.epilogue and p.d.dtype == p.sums,
     )  # fmt: skip
+
+
+def _share_k_tiles(k: Index, depth: int, parts: int) -> tuple[str, str]:
+    """How many k-tiles a CTA has, and how many are before them: of part ``l`` of so many.
+
+    >>> _share_k_tiles(1024, 64, 4), _share_k_tiles(1088, 64, 4)
+    (('4', 'l * 4'), ('(l + 1) * 17 // 4 - k0', 'l * 17 // 4'))
+    """
+    if parts == 1:
+        return as_given(ceil_text(k, depth)), ""
+    if isinstance(k, int):
+        fewest, most = count_own_k_tiles(k, depth, parts)
+        if fewest == most:
+            return str(most), f"l * {most}"
+    count = ceil_text(k, depth)
+    count = count if count.isdigit() else as_given(f"({count})")
+    return f"(l + 1) * {count} // {parts} - k0", f"l * {count} // {parts}"
 
 
 def _list_views(w: Writing) -> dict[str, Any]:

@@ -15,11 +15,17 @@ from tilegen.spec.data import WholeCall
 # Fields that say what is multiplied; and those that say how, in the order in which they are believed.
 _ASKED = frozenset({"a", "b", "d", "c", "bias", "alpha", "beta", "epilogue", "named", "math"})
 _PINS = (
-    "variant", "turned", "overlap", "k_parts", "tile", "atom", "atoms", "permutation", "load", "cluster", "stages",
-    "panel", "ctas", "order",
+    "variant", "turned", "overlap", "split", "k_parts", "tile", "atom", "atoms", "permutation", "load", "cluster",
+    "stages", "panel", "ctas", "order",
 )  # fmt: skip
 _FAR = 8  # how far from a number others are tried, before those of recipes
-_UNSAID = {"cluster": 1, "turned": False, "k_parts": 1, "permutation": [None] * 3}  # where a recipe does not say it
+_UNSAID = {
+    "cluster": 1,
+    "turned": False,
+    "split": 1,
+    "k_parts": 1,
+    "permutation": [None] * 3,
+}  # where a recipe does not say it
 
 
 def read_pins(fields: Any) -> dict[str, Any]:
@@ -111,7 +117,7 @@ def _find_nearest(name: str, value: Any, free: Any, rank: Callable[[Any], Sequen
         found: Sequence[Recipe] = next((r for near in around if (r := rank(_pin(free, name, near)))), ())
     else:
         found = ()
-    found = found or rank(free)
+    found = found or rank(_pin(free, name, "auto") if name == "split" else free)
     if not found:
         return ""
     nearest = min(found, key=lambda recipe: distance(value, (_UNSAID | recipe.fields()).get(name)))

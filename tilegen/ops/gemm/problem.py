@@ -17,6 +17,7 @@ from tilegen.spec.form import operand_field
 from tilegen.spec.spelling import spell_index
 
 WIDEST = 16  # bytes of an access, and what TMA's rows are a multiple of
+MOST_PARTS = 64  # CTAs that may share K
 SUMS = {"float64": "float64", "int8": "int32", "uint8": "int32", "int32": "int32"}  # else float32
 
 
@@ -82,6 +83,7 @@ class Problem:
     ``named``: what the epilogue may name beside ``acc``, by name: each stretched over M x N. ``epilogue``: "" where
     sums are only rounded to d's type. ``batch``: how many products there are, 1 where none of the arrays has a
     dimension for it. ``sums``: the type of the accumulators. ``factors``: the type as which a and b are multiplied.
+    ``parts``: CTAs of a tile that share K; with more than one, d is [parts, M, N] and holds the sums of each.
     """
 
     a: Matrix
@@ -93,6 +95,7 @@ class Problem:
     is_batched: bool
     sums: str
     factors: str
+    parts: int = 1
 
     @property
     def sides(self) -> tuple[Index, Index, Index]:
@@ -217,6 +220,16 @@ def count_tiles(problem: Problem, bm: int, bn: int) -> int:
     """How many tiles of so many rows and columns there are of d, at typical values of params."""
     m, n, _ = typical_sides(problem)
     return -(-m // bm) * -(-n // bn) * typical_batch(problem)
+
+
+def count_own_k_tiles(k: int, depth: int, parts: int) -> tuple[int, int]:
+    """The fewest and the most k-tiles of so many elements that a CTA multiplies, where so many CTAs share K.
+
+    >>> count_own_k_tiles(1000, 64, 1), count_own_k_tiles(1088, 64, 4)
+    ((16, 16), (4, 5))
+    """
+    k_tiles = -(-k // depth)
+    return k_tiles // parts, -(-k_tiles // parts)
 
 
 def bytes_of(dtype: str) -> int:

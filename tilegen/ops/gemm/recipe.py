@@ -6,15 +6,27 @@ Each way to carry a product out is a class of its own, in a module of its own: `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
 from tilegen.cost.tally import BY_THREADS, BY_TMA, Work
+from tilegen.errors import SpecError
 from tilegen.layouts.constructors import MmaAtom
 from tilegen.ops.gemm.parts import Writing, describe_terms
-from tilegen.ops.gemm.problem import WIDEST, Matrix, Problem, bytes_of, typical_batch, typical_sides
+from tilegen.ops.gemm.problem import (
+    WIDEST,
+    Matrix,
+    Problem,
+    bytes_of,
+    count_own_k_tiles,
+    typical_batch,
+    typical_sides,
+)
+from tilegen.spec.data import WholeCall
 from tilegen.spec.written import write_part
 
 WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
@@ -31,7 +43,7 @@ class Recipe(ABC):
     ``panel``: columns of d that leave at once. ``load``: what brings k-tiles, tma, cp_async or threads. ``is_turned``:
     the transpose of d is made, of the transposes of b and a. ``overlap``: "previous" where the kernel starts while the
     one before it still runs. ``k_parts``: warps that share K, each with sums of the whole tile, of its part of every
-    k-tile; ``atoms`` are those of one of them.
+    k-tile; ``atoms`` are those of one of them. ``split``: CTAs that share K, each with its part of the k-tiles.
     """
 
     variant: str
@@ -48,6 +60,7 @@ class Recipe(ABC):
     is_turned: bool = False
     overlap: str = ""
     k_parts: int = 1
+    split: int = 1
 
     @property
     @abstractmethod
@@ -72,10 +85,11 @@ class Recipe(ABC):
 
     def describe_work(self, p: Problem) -> Work:
         """What a launch does of a problem (turned where the recipe is), in the numbers that closed forms take."""
-        bm, bn, _ = self.tile
+        (bm, bn, bk), (m, n, k) = self.tile, typical_sides(p)
         is_single = self.load == BY_THREADS
+        own = min(k, count_own_k_tiles(k, bk, p.parts)[1] * bk)
         return Work(
-            self.variant, p.factors, typical_sides(p), typical_batch(p), self.tile, bytes_of(p.a.dtype),
+            self.variant, p.factors, (m, n, own), typical_batch(p), self.tile, bytes_of(p.a.dtype),
             bytes_of(p.d.dtype), self.stages, self.ctas, self.cluster, self.threads, self.count_reads(),
             load=self.load, by_tma=can_store_by_tma(p), aside_bytes=count_aside(p, self.tile), k_parts=self.k_parts,
             sum_bytes=bytes_of(p.sums),
@@ -104,11 +118,13 @@ class Recipe(ABC):
         said |= self._own_fields()
         said |= {"ctas": self.ctas} if self.ctas else {}
         said |= {"k_parts": self.k_parts} if self.k_parts > 1 else {}
+        said |= {"split": self.split} if self.split > 1 else {}
         said |= {"overlap": self.overlap} if self.overlap else {}
         return said | ({"turned": True} if self.is_turned else {})
 
     def _own_fields(self) -> dict[str, Any]:
-        return {"load": self.load, "stages": self.stages, "order": self.group}
+        said: dict[str, Any] = {"load": self.load, "stages": self.stages}
+        return said if self.split > 1 else said | {"order": self.group}
 
     def spell_tiling(self, atom: MmaAtom) -> str:
         """Which elements of a CTA's tile each thread has, as ``tiled_mma`` says it."""
@@ -122,11 +138,22 @@ class Recipe(ABC):
         size = " x ".join(map(str, self.tile))
         more = ", pairs of CTAs share b" if self.cluster > 1 else ""
         more += f", {self.k_parts} warps share K" if self.k_parts > 1 else ""
+        more += f", {self.split} CTAs share K" if self.split > 1 else ""
         more += ", of the transposes" if self.is_turned else ""
         return f"{self.variant} {size}{self._say_stages()}{more}"
 
     def _say_stages(self) -> str:
         return f", {self.stages} stages by {self.load}"
+
+
+@contextmanager
+def blame_recipe(call: WholeCall, recipe: Recipe) -> Iterator[None]:
+    """What is wrong with statements that nobody wrote is said at the call, with the recipe that they are."""
+    try:
+        yield
+    except SpecError as error:
+        found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
+        raise SpecError(found) from None
 
 
 def share_tiles(count: int, p: Problem, arch: Arch) -> int:

@@ -13,7 +13,7 @@ from tilegen.arch.data import typical_device
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA
 from tilegen.layouts.constructors import MmaAtom, find_atom
 from tilegen.ops.gemm.pins import read_atoms
-from tilegen.ops.gemm.problem import WIDEST, Problem, bytes_of, count_tiles, typical_sides
+from tilegen.ops.gemm.problem import WIDEST, Problem, bytes_of, count_own_k_tiles, count_tiles, typical_sides
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.ring import list_rings
 from tilegen.ops.gemm.rows import list_rows, refuse_rows
@@ -193,8 +193,9 @@ def count_useful_stages(recipe: Recipe, p: Problem) -> int:
     k, (bm, bn, bk) = p.sides[2], recipe.tile
     if not isinstance(k, int):
         return recipe.stages
+    own = count_own_k_tiles(k, bk, p.parts)[1]
     tiles = -(-count_tiles(p, bm * recipe.cluster, bn) * recipe.cluster // recipe.ctas) if recipe.ctas else 1
-    return max(-(-k // bk) * tiles, 2 if recipe.load == BY_TMA else 1)
+    return max(own * tiles, 2 if recipe.load == BY_TMA else 1)
 
 
 @dataclass(frozen=True)

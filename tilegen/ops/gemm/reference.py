@@ -39,26 +39,41 @@ def _multiply_one(
     call: WholeCall, epilogue: Expression | None, batch: int, rows: Array, columns: Array, here: WholeHere
 ) -> Array:  # fmt: skip
     """Elements of one product, of which a block of these rows and columns is made."""
-    a, b, d = (call.arrays[name] for name in ("a", "b", "d"))
-    depth = int(_extent(a.shape[-1], here))
+    depth = int(extent_of(call.arrays["a"].shape[-1], here))
+    acc = add_products(call, batch, rows, columns, range(depth), here)
+    return make_results(call, epilogue, acc, (batch, rows, columns), here)
+
+
+def add_products(
+    call: WholeCall, batch: int, rows: Array, columns: Array, along_k: range, here: WholeHere
+) -> Array:  # fmt: skip
+    """Sums of products of rows of a and columns of b, over the elements ``along_k``."""
+    a, b = call.arrays["a"], call.arrays["b"]
     m, row_of = np.unique(rows, return_inverse=True)
     n, column_of = np.unique(columns, return_inverse=True)
     sums = sums_of(a.dtype)
     factors = a.dtype if call.fields.math == "exact" else TFLOAT32_EVEN
     total: Array | None = None
-    part = _DEPTH if here.domain.adds_freely else depth
-    for first in range(0, depth, part):
-        k = np.arange(first, min(first + part, depth))
+    part = _DEPTH if here.domain.adds_freely else len(along_k)
+    for first in range(along_k.start, along_k.stop, part):
+        k = np.arange(first, min(first + part, along_k.stop))
         left = _read(call, "a", a, (batch, m[:, None], k[None, :]), here)
         right = _read(call, "b", b, (batch, k[:, None], n[None, :]), here)
         total = here.domain.matmul(left, right, total, factors, sums)
     assert total is not None  # K is at least 1
-    acc = total[row_of, column_of]
+    return total[row_of, column_of]
+
+
+def make_results(
+    call: WholeCall, epilogue: Expression | None, acc: Array, at: tuple[int, Array, Array], here: WholeHere
+) -> Array:  # fmt: skip
+    """What the epilogue makes of sums, for elements of d at a batch, rows and columns."""
+    d = call.arrays["d"]
     if epilogue is None:
-        return np.ascontiguousarray(here.domain.convert(acc, sums, d.dtype))
+        return np.ascontiguousarray(here.domain.convert(acc, sums_of(call.arrays["a"].dtype), d.dtype))
     fields = {name: name if name in ("c", "bias") else operand_field(name) for name in epilogue.operands}
     elements = [
-        acc if name == "acc" else _read(call, fields[name], call.arrays[fields[name]], (batch, rows, columns), here)
+        acc if name == "acc" else _read(call, fields[name], call.arrays[fields[name]], at, here)
         for name in epilogue.operands
     ]
     return np.ascontiguousarray(here.domain.compute(epilogue.tree, elements, [], here.scalars, d.dtype))
@@ -66,11 +81,12 @@ def _multiply_one(
 
 def _read(call: WholeCall, field: str, array: Buffer, at: tuple[Any, ...], here: WholeHere) -> Array:
     """Elements of an array; along extents of 1 there is one."""
-    own = [0 * x if _extent(n, here) == 1 else x for x, n in zip(at[-len(array.shape) :], array.shape, strict=True)]
+    own = [0 * x if extent_of(n, here) == 1 else x for x, n in zip(at[-len(array.shape) :], array.shape, strict=True)]
     full = np.broadcast_shapes(*(np.shape(x) for x in at))
     offsets = np.broadcast_to(find_offsets(array, own, here.params), full)
     return here.inputs[field](np.ascontiguousarray(offsets))
 
 
-def _extent(n: Any, here: WholeHere) -> int:
+def extent_of(n: Any, here: WholeHere) -> int:
+    """An extent with the params of the place."""
     return int(evaluate(n, dict(here.params)))

@@ -69,8 +69,9 @@ class RingRecipe(Recipe):
 
 
 def list_rings(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Recipe]:
-    """Where TMA brings both arrays: tiles of which each warp has so much that its sums fit into registers."""
-    if "tma" not in arch.features or not all(x.is_dense and x.unit_bytes == WIDEST for x in (p.a, p.b)):
+    """Where TMA brings both arrays, and CTAs have all of K: tiles of which each warp has so much that its sums fit into
+    registers."""
+    if p.parts > 1 or "tma" not in arch.features or not all(x.is_dense and x.unit_bytes == WIDEST for x in (p.a, p.b)):
         return
     bk = 128 // bytes_of(p.a.dtype)
     tiles = [(256, 128), (128, 128), (128, 64), (64, 64)]

@@ -55,6 +55,8 @@ class RowsRecipe(Recipe):
 
 
 def refuse_rows(p: Problem, arch: Arch) -> str:
+    if p.parts > 1:
+        return "the threads of a CTA share K, and no others do"
     if p.factors == TFLOAT32:
         return "what is summed up without a product's instruction is not multiplied as tf32"
     return "" if 1 in p.sides[:2] else "the result has more than one column, and more than one row"
@@ -62,6 +64,8 @@ def refuse_rows(p: Problem, arch: Arch) -> str:
 
 def list_rows(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     """Tiles whose elements a warp reads side by side: rows of a along K, or the columns of many rows."""
+    if p.parts > 1:
+        return
     matrix, is_column = (p.a, True) if p.sides[1] == 1 else (p.b, False)
     along_k = matrix.runs_along_rows == is_column
     deep = WIDEST // bytes_of(matrix.dtype) * WARP_LANES  # elements of K that a warp reads at once

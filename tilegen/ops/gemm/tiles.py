@@ -19,7 +19,7 @@ from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, MmaTiling, derive_mma, find_atom, tile_mma
 from tilegen.layouts.constructors.mma_tiling import count_atoms
 from tilegen.ops.gemm.parts import Writing
-from tilegen.ops.gemm.problem import WIDEST, Matrix, Problem, bytes_of, is_multiple
+from tilegen.ops.gemm.problem import WIDEST, Matrix, Problem, bytes_of, count_own_k_tiles, is_multiple
 from tilegen.ops.gemm.recipe import WAITING_BYTES, Recipe
 from tilegen.ops.gemm.tile_layouts import lay_out_k_tiles, lay_out_results, lay_out_sums
 from tilegen.ops.mma.atoms import SIMT
@@ -121,7 +121,7 @@ class TilesRecipe(Recipe):
         """
         k, (_, _, bk) = p.sides[2], self.tile
         is_ring = self.load == BY_CP_ASYNC and self.stages > 1
-        return is_ring and isinstance(k, int) and k > bk * (self.stages - 1)
+        return is_ring and isinstance(k, int) and count_own_k_tiles(k, bk, p.parts)[0] >= self.stages
 
     def write(self, w: Writing) -> dict[str, Any]:
         """Fragments of the next step are loaded while one is multiplied."""
@@ -129,10 +129,10 @@ class TilesRecipe(Recipe):
         is_shared, is_plain = self.k_parts > 1, not p.epilogue and p.d.dtype == p.sums
         is_staged = not is_shared and not self.is_simt
         is_over = room >= bm * bn * bytes_of(p.d.dtype)
-        is_read = self.load == BY_THREADS or self.reads_past_the_end(p)  # after the last meeting
+        is_read = self.load == BY_THREADS or self.reads_past_the_end(p) or self.stages == 1  # after the last meeting
         # Sums lie as products take them; in h, neighbours of a row of d lie side by side, to be stored together. That
         # binds the compiler's hands: of a long K, its products take longer by more than the stores gain.
-        is_long = isinstance(p.sides[2], int) and p.sides[2] >= _LONG
+        is_long = isinstance(p.sides[2], int) and p.sides[2] >= _LONG * p.parts
         layout_a, layout_b = lay_out_k_tiles(self, p)
         return self.fill_in(
             w, "gemm/tiles.yaml", threads=self.threads, atom=self.atom, k_parts=self.k_parts, depth=self.step,
@@ -163,7 +163,8 @@ def _divide_at_end(w: Writing, bk: int) -> list[str]:
     size, following = w.problem.sides[2], "k + 1 < kt"
     if is_multiple(size, bk) or (isinstance(size, int) and size < 2 * bk):
         return [following]
-    inside = f"(k + 2)*{bk} <= {as_given(spell_index(size))}"
+    at = "k0 + k" if w.problem.parts > 1 else "k"
+    inside = f"({at} + 2)*{bk} <= {as_given(spell_index(size))}"
     return [inside, f"{following} and not ({inside})"]
 
 

@@ -44,20 +44,24 @@ class WgmmaRecipe(Recipe):
         return bm + bn * self.warpgroups
 
     def describe_work(self, p: Problem) -> Work:
-        panels = self.tile[1] // self.panel
+        panels = self.tile[1] // self.panel if self.panel else 1
         aside = count_aside(p, self.tile, (self.warpgroups, panels))
-        return replace(super().describe_work(p), arrivers=self.warpgroups, panels=panels, aside_bytes=aside)
+        by_tma = self.panel > 0 and can_store_by_tma(p)
+        work = replace(super().describe_work(p), arrivers=self.warpgroups, panels=panels, by_tma=by_tma)
+        return replace(work, aside_bytes=aside)
 
     def write(self, w: Writing) -> dict[str, Any]:
         groups, is_tf32 = self.warpgroups, w.problem.factors == TFLOAT32
+        template = "gemm/wgmma.yaml" if w.problem.parts == 1 else "gemm/wgmma_parts.yaml"
         return self.fill_in(
-            w, "gemm/wgmma.yaml", pairs=self.cluster, groups=groups, rows=self.tile[0] // groups, panel=self.panel,
+            w, template, pairs=self.cluster, groups=groups, rows=self.tile[0] // groups, panel=self.panel,
             by_tma=can_store_by_tma(w.problem), rounding=w.rounding(),
             atom=f"atom: wgmma.m64n{self.tile[1]}k8.f32.tf32.tf32, " if is_tf32 else "",
         )  # fmt: skip
 
     def _own_fields(self) -> dict[str, Any]:
-        return super()._own_fields() | {"cluster": self.cluster, "panel": self.panel}
+        more = {"cluster": self.cluster, "panel": self.panel}
+        return super()._own_fields() | (more if self.panel else {})
 
     def _place_atoms(self, atom: MmaAtom) -> tuple[Any, tuple[Any, Any, Any]]:
         return place_without_gaps(self.tile, (self.warpgroups, 1, 1), atom)
@@ -78,7 +82,7 @@ def refuse_wgmma(p: Problem, arch: Arch) -> str:
 
 
 def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
-    """Tiles of whose sums two warpgroups hold all, in panels, by one CTA or in pairs."""
+    """Tiles of whose sums two warpgroups hold all, in panels, by one CTA or in pairs; a part's sums leave at once."""
     bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
     rows = typical_sides(p)[0]
     tiles = [(m, n) for n in (256, 192, 128, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
@@ -87,9 +91,9 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         if fields.atom != "auto" and find_atom(fields.atom) != find_wgmma(p, bn):
             continue
         panels = (x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel))
-        for panel in dict.fromkeys(panels):
+        for panel in dict.fromkeys(panels) if p.parts == 1 else (0,):
             for cluster in (1, 2):
-                if cluster == 2 and (rows <= bm or fields.cluster == 1):
+                if cluster == 2 and (rows <= bm or fields.cluster == 1 or p.parts > 1):
                     continue
                 base = WgmmaRecipe(
                     "wgmma", (bm, bn, bk), fields.atom, "", AS_ATOMS, 1, cluster=cluster, panel=panel
@@ -100,10 +104,13 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
 
 
 def _share(recipe: WgmmaRecipe, p: Problem, arch: Arch, fields: Any) -> WgmmaRecipe:
-    """The recipe with CTAs that share the tiles, and how many rows of tiles they take together."""
+    """The recipe with CTAs that share the tiles, and how many rows of tiles they take together. Of parts of K each CTA
+    has one."""
     (bm, bn, _), cluster, (m, n, _) = recipe.tile, recipe.cluster, typical_sides(p)
     tiles_m, tiles_n = -(-m // (bm * cluster)), -(-n // bn)
     group = fields.order or max(1, min(16 // cluster, tiles_m))
+    if p.parts > 1:
+        return replace(recipe, group=group)
     ctas = fields.ctas or share_tiles(tiles_m * tiles_n * typical_batch(p) * cluster, p, arch)
     return replace(recipe, group=group, ctas=-(-ctas // cluster) * cluster)
 
