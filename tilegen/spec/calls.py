@@ -92,8 +92,9 @@ def read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Ca
     before = len(findings.found)
     _check_regions(op, regions, cases if is_sure and around.threads else None)
     is_inside = len(findings.found) == before
-    _check_edge(op, operands, regions)
     is_computed = not form.expression or form.expression not in op.node or expression is not None
+    if is_computed:
+        _check_edge(op, operands, regions)
     if op.fields is None or not operands.are_there or not is_computed:
         return None
     _check_types(op, operands.regions)

@@ -150,11 +150,13 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
             message = f"'{shorten(key.text)}' is declared in a pass, and {space.words} is every pass's"
             raise Flawed("TG106", message, value["scope"].mark, "declare it in the 'buffers' beside 'passes'")
     root = _build_root(kernel, name, node, state)
+    own = Findings()
     try:
         reading = replace(state.reading, overrides=_choose_overrides(root, state))
-        spec = read_spec(root, reading, Findings(), is_pass=True)
+        spec = read_spec(root, reading, own, is_pass=True)
     except SpecError as error:
-        state.findings.found.extend(error.diagnostics)
+        raw = [d for d in own.found if d.severity == "error"]  # one mistake may show in several passes
+        state.findings.found.extend(raw or error.diagnostics)
         state.broken.add(name)
         return
     _refuse_passes(spec)
