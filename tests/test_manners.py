@@ -110,9 +110,10 @@ def test_the_script_of_a_shell_is_one() -> None:
 
 
 # ---------------------------------------------------------------- processes
-def test_jobs_build_the_same_files_in_the_same_order(tmp_path: Path) -> None:
+def test_jobs_build_the_same_files(tmp_path: Path) -> None:
+    """Results are printed as they end, in any order."""
     one, two = (spawn("build", REG, SF, "-o", f"out{n}", "-j", n) for n in (1, 2))
-    assert two.stdout == one.stdout.replace("out1", "out2")
+    assert sorted(two.stdout.splitlines()) == sorted(one.stdout.replace("out1", "out2").splitlines())
     assert (two.returncode, two.stderr) == (0, "2 kernels built, 0 warnings, into out2\n")
     files = [{p.name: p.read_bytes() for p in (tmp_path / f"out{n}").iterdir()} for n in (1, 2)]
     assert files[0] == files[1] and len(files[0]) == 6

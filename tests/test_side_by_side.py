@@ -83,18 +83,22 @@ def test_processes_end_when_this_one_is_interrupted(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- as they end
-def slow(seconds: float) -> float:
-    time.sleep(seconds)
-    return seconds
+def test_what_ends_first_is_told_of_first(tmp_path: Path) -> None:
+    """The first task ends after the others: it waits for what is done while this process has nothing else to do."""
+    gate, begun, found = tmp_path / "open", list[int](), list[tuple[int, object]]()
 
+    def wait() -> str:
+        while not gate.exists():
+            time.sleep(0.01)
+        return "late"
 
-def test_what_ends_first_is_told_of_first() -> None:
-    begun: list[int] = []
-    looked: list[int] = []
-    tasks = [partial(slow, 0.6), partial(slow, 0.0), partial(slow, 0.0)]
-    found = list(stream_tasks(tasks, 2, begun.append, lambda: looked.append(1)))
-    assert [k for k, _ in found] == [1, 2, 0] and dict(found) == {0: 0.6, 1: 0.0, 2: 0.0}
-    assert begun == [0, 1, 2] and len(looked) > 3
+    def look() -> None:
+        if len(found) == 2:
+            gate.touch()
+
+    for one in stream_tasks([wait, lambda: "early", lambda: "early"], 2, begun.append, look):
+        found.append(one)
+    assert found == [(1, "early"), (2, "early"), (0, "late")] and begun == [0, 1, 2]
 
 
 def test_with_one_process_tasks_are_carried_out_here_in_their_order() -> None:
