@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -67,15 +68,22 @@ def folder_of(name: str) -> str:
     return ".".join(name.split(".")[:3])
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imports(path: Path) -> Iterator[str]:
     """Dotted names that a module imports, in functions too, and those given to import_module as text."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name}: a relative import"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+        elif isinstance(node, ast.Call) and "import_module" in (
+            getattr(node.func, "id", ""), getattr(node.func, "attr", "")
+        ):  # fmt: skip
             yield from (a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str))
 
 
@@ -131,7 +139,7 @@ def test_no_two_things_have_one_name(room):
     """Public classes: a reader of a room who has met one need not ask which of several it is."""
     places: dict[str, list[str]] = {}
     for path in (path for path in MODULES if room_of(path) == room):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parse(path)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
@@ -165,7 +173,7 @@ def count_arguments(function: ast.FunctionDef, is_method: bool) -> int:
 @every_module
 def test_functions_are_short(path):
     """What is longer has two ideas at least, or one that has no name yet."""
-    found = functions(ast.parse(path.read_text(encoding="utf-8")))
+    found = functions(parse(path))
     lines = [(name, (f.end_lineno or f.lineno) - f.lineno + 1) for name, f, _ in found]
     assert [(name, n) for name, n in lines if n > MOST_FUNCTION_LINES] == []
 
@@ -174,7 +182,7 @@ def test_functions_are_short(path):
 def test_functions_have_few_arguments(path):
     """What always travels together is a thing with a name."""
     module = path.relative_to(PACKAGE).as_posix()
-    found = functions(ast.parse(path.read_text(encoding="utf-8")))
+    found = functions(parse(path))
     counts = [(f"{module}:{name}", count_arguments(f, is_method)) for name, f, is_method in found]
     many = {name: count for name, count in counts if count > MOST_ARGUMENTS}
     known = {name: count for name, count in MANY_ARGUMENTS.items() if name.startswith(f"{module}:")}
@@ -185,14 +193,14 @@ def test_functions_have_few_arguments(path):
 @every_module
 def test_nothing_is_known_by_its_address(path):
     """Numbers and values instead: an address says nothing after its object is gone, nor in another process."""
-    calls = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parse(path)) if isinstance(node, ast.Call)]
     assert [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "id"] == []
 
 
 @every_module
 def test_what_a_check_finds_is_a_flaw(path):
     """Not a tuple of texts, of which each reader must know which is the code and which the fix."""
-    found = [f for _, f, _ in functions(ast.parse(path.read_text(encoding="utf-8"))) if f.returns]
+    found = [f for _, f, _ in functions(parse(path)) if f.returns]
     texts = re.compile(r"tuple\[str, str, str(, str)*\] \| None")
     assert [f.name for f in found if f.returns and texts.search(ast.unparse(f.returns))] == []
 
