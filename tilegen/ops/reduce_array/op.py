@@ -154,5 +154,5 @@ def _reference(call: WholeCall, offsets: NDArray[Any], here: WholeHere) -> dict[
 
 OP = WholeOp(
     "reduce_array", ReduceArrayFields, ("src",), ("dst",), _check, optional=("src",), later=_LATER, divides=_divides,
-    joined={"parts": 1}, named="named", expand=_expand, reference=_reference, pins=fields_picked,
+    joined={"parts": 1}, on_tiles="reduce", named="named", expand=_expand, reference=_reference, pins=fields_picked,
 )  # fmt: skip
