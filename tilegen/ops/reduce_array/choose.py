@@ -11,7 +11,7 @@ from tilegen.arch.data import typical_device
 from tilegen.decisions import Choice
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import evaluate
-from tilegen.ops.reduce_array.problem import Problem
+from tilegen.ops.reduce_array.problem import WholeReduction
 from tilegen.spec.data import WholeCall
 
 _THREADS = 256
@@ -23,7 +23,7 @@ _FEWEST_TRIPS, _OWN_TRIPS = 16, 4  # of a CTA alone before others take a part, a
 
 
 @dataclass(frozen=True)
-class Recipe:
+class ReduceRecipe:
     """``kept`` results and ``reduced`` elements of each are what a CTA takes at a time; ``parts`` CTAs share results,
     in ``trips`` each where the sizes are known, else 0.
     """
@@ -39,7 +39,7 @@ class Recipe:
         return f"{self.kept} results of {self.reduced} elements at a time, {self.threads} threads{shared}"
 
 
-def choose_recipe(call: WholeCall, problem: Problem, defaults: Mapping[str, int], arch: Arch) -> Recipe:
+def choose_recipe(call: WholeCall, problem: WholeReduction, defaults: Mapping[str, int], arch: Arch) -> ReduceRecipe:
     """The recipe for the sizes at the defaults of params. Raises SpecError (TG302) for pins that cannot be.
 
     A CTA reads two accesses of 16 bytes a thread at a time. Rows that are shorter go several to a CTA, while every
@@ -58,10 +58,12 @@ def choose_recipe(call: WholeCall, problem: Problem, defaults: Mapping[str, int]
         message = f"'parts: {parts}' of {reduced} elements: a CTA takes {box.reduced} at a time, so {trips} have some"
         raise SpecError(Diagnostic("TG302", message, call.mark_of("parts"), f"take at most {trips}"))
     own = -(-trips // parts) if isinstance(problem.reduced, int) else 0
-    return Recipe(box.threads, box.kept, box.reduced, parts, own)
+    return ReduceRecipe(box.threads, box.kept, box.reduced, parts, own)
 
 
-def choose_box(problem: Problem, defaults: Mapping[str, int], arch: Arch, pinned: int | None = None) -> Recipe:
+def choose_box(
+    problem: WholeReduction, defaults: Mapping[str, int], arch: Arch, pinned: int | None = None
+) -> ReduceRecipe:
     """What a CTA takes at a time, with the threads that are pinned or that it keeps busy."""
     kept, reduced = (max(1, int(evaluate(n, dict(defaults)))) for n in (problem.kept, problem.reduced))
     width = max(1, _WIDEST // problem.most_bytes)
@@ -76,7 +78,7 @@ def choose_box(problem: Problem, defaults: Mapping[str, int], arch: Arch, pinned
     while problem.is_along and wide > 1 and -(-kept // wide) < typical_device(arch.name).sm_count:
         wide //= 2
     busy = min(_THREADS, max(32, wide * long // width))
-    return Recipe(pinned or busy, wide, long)
+    return ReduceRecipe(pinned or busy, wide, long)
 
 
 def _even(parts: int, trips: int) -> int:
@@ -92,7 +94,7 @@ def _next_power(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def describe_choice(call: WholeCall, recipe: Recipe) -> Choice:
+def describe_choice(call: WholeCall, recipe: ReduceRecipe) -> Choice:
     """What ``explain`` says of it."""
     picked: dict[str, Any] = {"threads": recipe.threads, "box": [recipe.kept, recipe.reduced], "parts": recipe.parts}
     pinned = [name for name, free in (("threads", None), ("parts", "auto")) if getattr(call.fields, name) != free]

@@ -12,9 +12,9 @@ from tilegen.errors import SpecError
 from tilegen.index import ceil_div, mul
 from tilegen.layouts import row_major
 from tilegen.ops import OPS
-from tilegen.ops.reduce_array.choose import Recipe, choose_box, choose_recipe, describe_choice
+from tilegen.ops.reduce_array.choose import ReduceRecipe, choose_box, choose_recipe, describe_choice
 from tilegen.ops.reduce_array.parts_meant import PartFields, mean_parts
-from tilegen.ops.reduce_array.problem import Problem, read_problem
+from tilegen.ops.reduce_array.problem import WholeReduction, read_problem
 from tilegen.ops.reduce_array.write import Sharing, write_kernel
 from tilegen.plan import default_values
 from tilegen.spaces import WORKSPACE
@@ -66,7 +66,7 @@ def _say_call(call: WholeCall) -> str:
 
 
 @contextmanager
-def _blame(call: WholeCall, recipe: Recipe) -> Iterator[None]:
+def _blame(call: WholeCall, recipe: ReduceRecipe) -> Iterator[None]:
     """What is wrong with statements that nobody wrote is said at the call, with the recipe that they are."""
     try:
         yield
@@ -76,7 +76,7 @@ def _blame(call: WholeCall, recipe: Recipe) -> Iterator[None]:
 
 
 # ---------------------------------------------------------------- two passes
-def _expand_passes(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe) -> Program:
+def _expand_passes(spec: Spec, call: WholeCall, problem: WholeReduction, recipe: ReduceRecipe) -> Program:
     """The passes of a reduction whose results several CTAs share.
 
     What each means is an op on whole arrays, with which its proof compares all tiles: what each part comes to, and the

@@ -27,7 +27,7 @@ _PLACES = (*THREAD_AXES, *CTA_AXES, *CLUSTER_AXES, *COUNT_AXES)
 
 
 @dataclass(frozen=True)
-class Problem:
+class WholeReduction:
     """``kept`` results, each of ``reduced`` elements. ``op``: sum, prod, max or min, in the type ``sums``.
 
     ``operands``: arrays by the names that ``expression`` has for them; without one there is one array, of the name "".
@@ -66,7 +66,7 @@ class Elements:
     sums: str
 
 
-def read_problem(call: WholeCall, scalars: Mapping[str, str]) -> Problem:
+def read_problem(call: WholeCall, scalars: Mapping[str, str]) -> WholeReduction:
     """The problem of a call. Raises SpecError for an expression that is none, at its characters."""
     arrays = {name: call.arrays[field] for name, field in name_operands(call).items()}
     first, dst = next(iter(arrays.values())), call.arrays["dst"]
@@ -77,7 +77,7 @@ def read_problem(call: WholeCall, scalars: Mapping[str, str]) -> Problem:
     reduced: Index = 1
     for d in axes:
         reduced = mul(reduced, first.shape[d])
-    return Problem(
+    return WholeReduction(
         arrays, call.fields.expr or "", first.shape[kept[0]] if kept else 1, reduced,
         is_along=not kept or axes[0] == order[-1], is_turned=order == (1, 0), is_flat=not kept and rank == 2,
         has_rows=bool(kept), op=call.fields.op, sums=elements.sums,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.index import Index, ceil_div, multiple
-from tilegen.ops.reduce_array.choose import Recipe
-from tilegen.ops.reduce_array.problem import Problem, identity_of, list_definitions
+from tilegen.ops.reduce_array.choose import ReduceRecipe
+from tilegen.ops.reduce_array.problem import WholeReduction, identity_of, list_definitions
 from tilegen.spec.data import Buffer
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
@@ -27,7 +27,11 @@ class Sharing:
 
 
 def write_kernel(
-    problem: Problem, recipe: Recipe, taken: frozenset[str], sharing: Sharing | None = None, overlap: bool = False
+    problem: WholeReduction,
+    recipe: ReduceRecipe,
+    taken: frozenset[str],
+    sharing: Sharing | None = None,
+    overlap: bool = False,
 ) -> dict[str, Any]:
     """The statements of a kernel. ``taken``: names of the spec, to which the template's own give way."""
     names = _name_operands(problem, taken)
@@ -56,14 +60,14 @@ def _name_seen(array: Buffer, views: Mapping[str, list[tuple[str, dict[str, Any]
     return views[array.name][-1][0] if array.name in views else array.name
 
 
-def _name_operands(problem: Problem, taken: frozenset[str]) -> dict[str, str]:
+def _name_operands(problem: WholeReduction, taken: frozenset[str]) -> dict[str, str]:
     """What operands and values on the way are called: as the expression has it, but where the spec has that name."""
     given = (*problem.operands, *list_definitions(problem.expression))
     beside = taken | frozenset(given)
     return {name: fresh_name(name or "x", beside) if not name or name in taken else name for name in given}
 
 
-def _list_views(problem: Problem, taken: frozenset[str]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+def _list_views(problem: WholeReduction, taken: frozenset[str]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
     """The views that arrays are seen through, by the arrays: their names, and what they are, the last one seen."""
     found: dict[str, list[tuple[str, dict[str, Any]]]] = {}
     names = set(taken)
@@ -83,7 +87,7 @@ def _spell(x: Index) -> Any:
     return x if isinstance(x, int) else as_given(spell_index(x))
 
 
-def _write_elements(problem: Problem, names: Mapping[str, str]) -> dict[str, Any]:
+def _write_elements(problem: WholeReduction, names: Mapping[str, str]) -> dict[str, Any]:
     """What is reduced, as text: values on the way, the element, and how it joins those before."""
     own = {name: as_given(given) for name, given in names.items()}
     head, _, last = problem.expression.rpartition(";")
@@ -98,7 +102,7 @@ def _write_elements(problem: Problem, names: Mapping[str, str]) -> dict[str, Any
     return {"definitions": f"{rename(head)}; " if head else "", "element": element, "joined": joined}
 
 
-def _write_edges(problem: Problem, recipe: Recipe) -> dict[str, Any]:
+def _write_edges(problem: WholeReduction, recipe: ReduceRecipe) -> dict[str, Any]:
     """What ops say where boxes may leave arrays: past the last element lies what changes no result."""
     clips_kept, clips = (multiple(n) % size != 0 for n, size in _extents(problem, recipe))
     identity = identity_of(problem.op, problem.sums)
@@ -112,7 +116,7 @@ def _write_edges(problem: Problem, recipe: Recipe) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _extents(problem: Problem, recipe: Recipe) -> tuple[tuple[Index, int], tuple[Index, int]]:
+def _extents(problem: WholeReduction, recipe: ReduceRecipe) -> tuple[tuple[Index, int], tuple[Index, int]]:
     return (problem.kept, recipe.kept), (problem.reduced, recipe.reduced)
 
 
@@ -125,7 +129,7 @@ def _say_yaml(number: float | int) -> str:
     return {float("inf"): ".inf", float("-inf"): "-.inf"}.get(number, str(number))
 
 
-def _write_counts(problem: Problem, recipe: Recipe, sharing: Sharing | None) -> dict[str, Any]:
+def _write_counts(problem: WholeReduction, recipe: ReduceRecipe, sharing: Sharing | None) -> dict[str, Any]:
     """How many tiles of results there are, and trips to all elements, or to those of a part."""
     trips, tiles = (_count(n, size) for n, size in reversed(_extents(problem, recipe)))
     has_tiles = tiles != "1"
