@@ -57,11 +57,12 @@ __device__ __forceinline__ float warp_max_over_8_16(float x)
     return x;
 }
 
-__device__ __forceinline__ void max_gathered_found(int tx, float *scratch_float32_512, float (&found)[8],
+__device__ __forceinline__ void max_gathered_found(int tx, float *scratch_float32_512, float (&found)[1],
     const float (&gathered)[16])
 {
     __align__(16) float acc[8];
     __align__(16) float parts2[8];
+    float total[1];
     #pragma unroll
     for (int e = 0; e < 8; ++e) {
         acc[e] = __uint_as_float(0xff800000u);  // -inf
@@ -82,31 +83,24 @@ __device__ __forceinline__ void max_gathered_found(int tx, float *scratch_float3
         }
     }
     __syncthreads();
-    #pragma unroll
-    for (int f = 0; f < 8; ++f) {
+    if (tx < 64) {
         #pragma unroll
         for (int w = 0; w < 2; ++w) {
-            *(float4 *)&parts2[w * 4] = *(const float4 *)&scratch_float32_512[(tx & 7) * 64 + f * 8 + w * 4];
+            *(float4 *)&parts2[w * 4] = *(const float4 *)&scratch_float32_512[(tx & 63) * 8 + w * 4];
         }
-        acc[f] = parts2[0];
+        total[0] = parts2[0];
         #pragma unroll
         for (int w = 0; w < 7; ++w) {
-            acc[f] = fmaxf(acc[f], parts2[w + 1]);
+            total[0] = fmaxf(total[0], parts2[w + 1]);
         }
-    }
-    #pragma unroll
-    for (int f = 0; f < 8; ++f) {
-        found[f] = acc[f];
+        found[0] = total[0];
     }
 }
 
-__device__ __forceinline__ void copy_found_parts(int tx, const float (&found)[8], float *parts)
+__device__ __forceinline__ void copy_found_parts(int tx, const float (&found)[1], float *parts)
 {
-    if (tx >> 3 == 0) {
-        #pragma unroll
-        for (int f = 0; f < 2; ++f) {
-            *(float4 *)&parts[(tx & 7) * 8 + f * 4] = *(const float4 *)&found[f * 4];
-        }
+    if (tx < 64) {
+        parts[tx & 63] = found[0];
     }
 }
 
@@ -120,7 +114,7 @@ max_columns_parts(const bfloat16_t *__restrict__ X, float *__restrict__ parts, i
 
     launch_dependents();
     __align__(16) float gathered[16];  // S[(2, 32, 8, 8):(8, 8@tx, 1@tx, 1)] [64, 64]
-    __align__(16) float found[8];  // S[(8, 8):(1@tx, 1)] + R[32:8@tx] [1, 64]
+    float found[1];  // S[(1, 64):(1, 1@tx)] [1, 64]
 
     const int first = by * ((((M + 63) >> 6) + 31) >> 5);
     fill_gathered(gathered);  // fill gathered
@@ -143,7 +137,7 @@ max_columns_parts(const bfloat16_t *__restrict__ X, float *__restrict__ parts, i
 //
 // Costs, and why each op is done so: tilegen explain.
 
-__device__ __forceinline__ void max_parts_found(int tx, float *scratch_float32_256, float (&found)[4],
+__device__ __forceinline__ void max_parts_found(int tx, float *scratch_float32_256, float (&found)[1],
     const float *parts)
 {
     __align__(16) float parts_vals[4];
@@ -162,28 +156,24 @@ __device__ __forceinline__ void max_parts_found(int tx, float *scratch_float32_2
     __syncthreads();
     scratch_float32_256[(tx & 31) * 8 + (tx >> 5)] = acc[0];
     __syncthreads();
-    if (tx < 8) {
+    if (tx < 32) {
         #pragma unroll
-        for (int f = 0; f < 4; ++f) {
-            #pragma unroll
-            for (int w = 0; w < 2; ++w) {
-                *(float4 *)&parts2[w * 4] =
-                    *(const float4 *)&scratch_float32_256[(tx & 7) * 32 + f * 8 + w * 4];
-            }
-            total[0] = parts2[0];
-            #pragma unroll
-            for (int w = 0; w < 7; ++w) {
-                total[0] = fmaxf(total[0], parts2[w + 1]);
-            }
-            found[f] = total[0];
+        for (int w = 0; w < 2; ++w) {
+            *(float4 *)&parts2[w * 4] = *(const float4 *)&scratch_float32_256[(tx & 31) * 8 + w * 4];
         }
+        total[0] = parts2[0];
+        #pragma unroll
+        for (int w = 0; w < 7; ++w) {
+            total[0] = fmaxf(total[0], parts2[w + 1]);
+        }
+        found[0] = total[0];
     }
 }
 
-__device__ __forceinline__ void copy_found_Most(int tx, const float (&found)[4], float *Most)
+__device__ __forceinline__ void copy_found_Most(int tx, const float (&found)[1], float *Most)
 {
-    if (tx < 8) {
-        *(float4 *)&Most[(tx & 7) * 4] = *(const float4 *)&found[0];
+    if (tx < 32) {
+        Most[tx & 31] = found[0];
     }
 }
 
@@ -195,7 +185,7 @@ max_columns_total(float *Most, const float *parts)
     const int bx = blockIdx.x;
 
     launch_dependents();
-    __align__(16) float found[4];  // S[(8, 4):(1@tx, 1)] [1, 32]
+    float found[1];  // S[(1, 32):(1, 1@tx)] [1, 32]
 
     wait_previous();
     max_parts_found(tx, scratch_float32_256, found, &parts[bx * 32]);  // reduce parts[0 : +32, bx*32 : +32] -> found

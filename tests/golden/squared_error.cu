@@ -88,6 +88,7 @@ __device__ __forceinline__ void sum_gathered_found(int tx, float *scratch_float3
 {
     float acc[1];
     __align__(16) float parts2[8];
+    float total[1];
     acc[0] = 0.0f;
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
@@ -99,21 +100,23 @@ __device__ __forceinline__ void sum_gathered_found(int tx, float *scratch_float3
         scratch_float32_8[tx >> 5] = acc[0];
     }
     __syncthreads();
-    #pragma unroll
-    for (int w = 0; w < 2; ++w) {
-        *(float4 *)&parts2[w * 4] = *(const float4 *)&scratch_float32_8[w * 4];
+    if (tx < 1) {
+        #pragma unroll
+        for (int w = 0; w < 2; ++w) {
+            *(float4 *)&parts2[w * 4] = *(const float4 *)&scratch_float32_8[w * 4];
+        }
+        total[0] = parts2[0];
+        #pragma unroll
+        for (int w = 0; w < 7; ++w) {
+            total[0] = total[0] + parts2[w + 1];
+        }
+        found[0] = total[0];
     }
-    acc[0] = parts2[0];
-    #pragma unroll
-    for (int w = 0; w < 7; ++w) {
-        acc[0] = acc[0] + parts2[w + 1];
-    }
-    found[0] = acc[0];
 }
 
 __device__ __forceinline__ void copy_found_parts(int tx, const float (&found)[1], float *parts)
 {
-    if (tx == 0) {
+    if (tx < 1) {
         parts[0] = found[0];
     }
 }
@@ -128,7 +131,7 @@ squared_error_parts(const float *__restrict__ X, const float *__restrict__ Y, fl
 
     launch_dependents();
     __align__(16) float gathered[8];  // S[(2, 256, 4):(4, 1@tx, 1)] [2048]
-    float found[1];  // S[1:1] + R[256:1@tx] [1]
+    float found[1];  // S[1:1@tx] [1]
 
     const int first = bx * (((((size_t)M * N + 2047) >> 11) + 29) / 30);
     fill_gathered(gathered);  // fill gathered

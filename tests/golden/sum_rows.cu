@@ -24,7 +24,7 @@ __device__ __forceinline__ float warp_sum(float x)
 }
 
 __device__ __forceinline__ void sum_X_found(int tx, int bx, int M, float *scratch_float32_16,
-    float (&found)[4], const bfloat16_t *X)
+    float (&found)[1], const bfloat16_t *X)
 {
     __align__(16) bfloat16_t x_vals[16];
     __align__(8) float acc[2];
@@ -56,33 +56,22 @@ __device__ __forceinline__ void sum_X_found(int tx, int bx, int M, float *scratc
         }
     }
     __syncthreads();
-    if (tx < 1) {
+    if (tx < 4) {
+        *(float4 *)&parts[0] = *(const float4 *)&scratch_float32_16[(tx & 3) * 4];
+        total[0] = parts[0];
         #pragma unroll
-        for (int f = 0; f < 4; ++f) {
-            *(float4 *)&parts[0] = *(const float4 *)&scratch_float32_16[f * 4];
-            total[0] = parts[0];
-            #pragma unroll
-            for (int w = 0; w < 3; ++w) {
-                total[0] = total[0] + parts[w + 1];
-            }
-            found[f] = total[0];
+        for (int w = 0; w < 3; ++w) {
+            total[0] = total[0] + parts[w + 1];
         }
+        found[0] = total[0];
     }
 }
 
-__device__ __forceinline__ void copy_found_Y(int tx, int bx, int M, const float (&found)[4], float *Y)
+__device__ __forceinline__ void copy_found_Y(int tx, int bx, int M, const float (&found)[1], float *Y)
 {
-    if (tx < 1) {
-        if (bx * 4 + 3 < M) {
-            *(float4 *)&Y[0] = *(const float4 *)&found[0];
-        }
-        if (bx * 4 < M && M < bx * 4 + 4) {
-            #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                if (bx * 4 + e < M) {
-                    Y[e] = found[e];
-                }
-            }
+    if (tx < 4) {
+        if (bx * 4 + (tx & 3) < M) {
+            Y[tx & 3] = found[0];
         }
     }
 }
@@ -93,7 +82,7 @@ sum_rows(const bfloat16_t *__restrict__ X, float *__restrict__ Y, int M)
     __shared__ __align__(16) float scratch_float32_16[16];
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
-    __align__(16) float found[4];  // S[(1, 4):(1@tx, 1)] [4, 1]
+    float found[1];  // S[(4, 1):(1@tx, 1)] [4, 1]
 
     sum_X_found(tx, bx, M, scratch_float32_16, found, &X[bx * 4096]);  // reduce X[bx*4 : +4, 0 : +1024] -> found
     copy_found_Y(tx, bx, M, found, &Y[bx * 4]);  // copy found -> Y[bx*4 : +4]

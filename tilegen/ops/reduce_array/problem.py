@@ -98,7 +98,7 @@ def read_elements(call: WholeCall, scalars: Mapping[str, str]) -> Elements:
         found = _parse(call, scalars)
         tree, names = found.tree, tuple(found.operands)
     dst = type_of_element(call.arrays["dst"].dtype)
-    sums = common_type([tree.type, dst]) if dst in ("float64", "int64") else tree.type
+    sums = common_type([tree.type, dst] if dst in ("float64", "int64") else [tree.type])
     return Elements(to_type(tree, sums), names, sums)
 
 
@@ -125,6 +125,8 @@ def _parse(call: WholeCall, scalars: Mapping[str, str]) -> Expression:
         found = parse_formula(passage, Known(names, operand, params, takes_parts=False), (1 << 30,) * 2)
         if found.wholes:
             raise passage.fault("TG302", "what is reduced knows no place", hint="write it with tile ops")
+        if found.tree.type == "bool":
+            raise passage.fault("TG111", "a condition is no number", hint="write 'where(CONDITION, 1, 0)'")
         if unused := [name for name in types if name not in found.operands]:
             mark = call.mark_of(operand_field(unused[0]))
             raise Flawed("TG302", f"the expression does not name '{unused[0]}'", mark, "remove it")

@@ -15,6 +15,7 @@ from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.written import as_given, write_part
 
+_WARP = 32  # threads
 _JOINED = {"sum": "gathered + %s", "prod": "gathered * %s", "max": "max(gathered, %s)", "min": "min(gathered, %s)"}
 
 
@@ -42,9 +43,9 @@ def write_kernel(
     gathers = bool(edges["mask"]) or not (one_trip and problem.is_plain)
     values = {
         **_write_elements(problem, names), **edges, **_write_counts(problem, recipe, sharing),
-        "bk": recipe.kept, "br": recipe.reduced, "threads": recipe.threads, "is_along": problem.is_along,
-        "has_rows": problem.has_rows, "overlap": overlap, "op": problem.op, "sums": problem.sums,
-        "gathers": gathers, "loops": trips != 1, "shares": sharing is not None,
+        "layout": _spell_owners(problem, recipe), "bk": recipe.kept, "br": recipe.reduced, "threads": recipe.threads,
+        "is_along": problem.is_along, "has_rows": problem.has_rows, "overlap": overlap, "op": problem.op,
+        "sums": problem.sums, "gathers": gathers, "loops": trips != 1, "shares": sharing is not None,
         "operands": {as_given(names[n]): as_given(_name_seen(a, views)) for n, a in problem.operands.items()},
         "views": {as_given(name): terms for ways in views.values() for name, terms in ways},
         "dst": as_given(problem.dst.name if sharing is None else sharing.workspace),
@@ -127,6 +128,19 @@ def _holds_identity(dtype: str) -> bool:
 
 def _say_yaml(number: float | int) -> str:
     return {float("inf"): ".inf", float("-inf"): "-.inf"}.get(number, str(number))
+
+
+def _spell_owners(problem: WholeReduction, recipe: ReduceRecipe) -> str:
+    """The layout of results: those that several warps share go to one thread each, which reads the parts of all warps
+    once. Chosen by their elements every thread of a result would read them.
+    """
+    results = recipe.kept
+    sharing = recipe.threads // results if problem.is_along else recipe.threads
+    if sharing <= _WARP or results > recipe.threads:
+        return "auto"
+    if results == 1:
+        return '"S[1:1@tx]"'
+    return f'"S[({results}, 1):(1@tx, 1)]"' if problem.is_along else f'"S[(1, {results}):(1, 1@tx)]"'
 
 
 def _write_counts(problem: WholeReduction, recipe: ReduceRecipe, sharing: Sharing | None) -> dict[str, Any]:
