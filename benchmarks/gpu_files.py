@@ -18,8 +18,8 @@ def list_kernels() -> list[str]:
 
 
 def has_passes(text: str) -> bool:
-    """Is the text of a spec that of several kernels, of a gemm that becomes two, too?"""
-    return re.search(r"^passes:|\bgemm: .*\bsplit: ", text, re.M) is not None
+    """Is the text of a spec that of several kernels, of an op that becomes two, too?"""
+    return re.search(r"^passes:|\bgemm: .*\bsplit: |\breduce_array: .*\bparts: (?!1\b)", text, re.M) is not None
 
 
 def gpu_file(device: str) -> str:

@@ -110,6 +110,11 @@ def column_sum(X: Array) -> Array:
     return X.sum(0)
 
 
+@means({"M": 9, "N": 63}, {"M": 1, "N": 1}, {"M": 300, "N": 8}, {"M": 2, "N": 5000})
+def sum_rows(X: Array) -> Array:
+    return X.sum(1)
+
+
 # ---------------------------------------------------------------- casts
 @means()
 def cast_rows_auto(X: Array, W: Array) -> Array:
@@ -261,6 +266,14 @@ def sum_all(X: Array) -> Array:
     return X.sum(keepdims=True)
 
 
+def max_columns(X: Array) -> Array:
+    return np.abs(X).max(0, keepdims=True)
+
+
+def squared_error(X: Array, Y: Array) -> Array:
+    return ((X - Y) ** 2).sum(keepdims=True).reshape(1)
+
+
 def attention_backward(
     Q: Array, K: Array, V: Array, O: Array, dO: Array, LSE: Array, causal: int, scale: float  # noqa: E741
 ) -> dict[str, Array]:  # fmt: skip
@@ -277,4 +290,9 @@ def attention_backward(
     }  # fmt: skip
 
 
-PASSES = {f.__name__: f for f in (layernorm_backward, gemm_split_k, gemm_split, sum_all, attention_backward)}
+PASSES = {
+    f.__name__: f
+    for f in (
+        layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward
+    )
+}  # fmt: skip

@@ -94,9 +94,12 @@ def print_table() -> str:
 
 
 def _say_variants(op: str) -> str:
-    """The variants of an op on tiles; for one on whole arrays what its field takes."""
-    whole = get_args(ALL_OPS[op].model.model_fields["variant"].annotation)[1:] if op not in OPS else ()
-    return "variants " + ", ".join(f"`{name}`" for name in whole or [v.name for v in OPS[op].variants])
+    """The variants of an op on tiles; for one on whole arrays what its field takes, or what it makes of elements."""
+    if op in OPS:
+        return "variants " + ", ".join(f"`{v.name}`" for v in OPS[op].variants)
+    fields = ALL_OPS[op].model.model_fields
+    key, left_out = ("variant", 1) if "variant" in fields else ("op", 0)
+    return f"{key}s " + ", ".join(f"`{name}`" for name in get_args(fields[key].annotation)[left_out:])
 
 
 def print_function() -> str:

@@ -45,6 +45,9 @@ def to_c(x: Text) -> str:
     '(size_t)row * pitch * 8'
     >>> to_c(Var("row", 1 << 20) * 8192 - Var("n", 1 << 20))
     '(long long)row * 8192 - n'
+    >>> from tilegen.index import minimum
+    >>> to_c(minimum(Var("row", 1 << 20) * Var("n", 1 << 20, 1) // 4096, 7))
+    'min(((size_t)row * n) >> 12, (size_t)7)'
     """
     return _text(x, wide_type(x))
 
@@ -68,15 +71,24 @@ def _text(x: Text, wide: str) -> str:
         return str(x)
     symbol, (first, *rest) = _spelling(x)
     if symbol in ("min", "max"):
-        is_cast = not all(map(_fits, x.args))
-        args = [_widened(a, wide) if is_cast else _text(a, wide) for a in x.args]
-        return f"{symbol}({', '.join(args)})"
+        return f"{symbol}({', '.join(_of_one_type(x.args, wide))})"
     if symbol == "?":
         condition, yes, no = (_operand(a, symbol, True, wide) for a in x.args)
         return f"{condition} ? {yes} : {no}"
     widen = symbol in "+-*" and not _fits(x) and all(map(_fits, x.args))
     head = _widened(first, wide) if widen else _operand(first, symbol, False, wide)
     return f" {symbol} ".join([head, *(_operand(a, symbol, True, wide) for a in rest)])
+
+
+def _of_one_type(args: tuple[Any, ...], wide: str) -> list[str]:
+    """The texts of arguments, all wide where one is: C++ has no min and max of two types."""
+    texts = [_text(a, wide) for a in args]
+    are_wide = [f"({wide})" in text for text in texts]
+    if all(map(_fits, args)) and (all(are_wide) or not any(are_wide)):
+        return texts
+    is_cast = not all(map(_fits, args))
+    pairs = zip(args, texts, are_wide, strict=True)
+    return [text if is_wide and not is_cast else _widened(a, wide) for a, text, is_wide in pairs]
 
 
 def _fits(x: Text) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -20,8 +21,16 @@ _TILE_ROWS = {
     "mma": "tilegen.ops.mma",
     "permute_layout": "tilegen.ops.permute_layout",
 }
-_WHOLE_ROWS = {"permute": "tilegen.ops.permute", "gemm": "tilegen.ops.gemm"}
-_PASS_ROWS = {"gemm_parts": "tilegen.ops.gemm.parts_meant", "gemm_sum": "tilegen.ops.gemm.sum_meant"}
+_WHOLE_ROWS = {
+    "permute": "tilegen.ops.permute",
+    "reduce_array": "tilegen.ops.reduce_array",
+    "gemm": "tilegen.ops.gemm",
+}
+_PASS_ROWS = {
+    "gemm_parts": "tilegen.ops.gemm.parts_meant",
+    "gemm_sum": "tilegen.ops.gemm.sum_meant",
+    "reduce_array_parts": "tilegen.ops.reduce_array.parts_meant",
+}
 
 AnyOp = TypeVar("AnyOp", bound=Op | WholeOp)
 
@@ -61,13 +70,18 @@ WHOLE_OPS: OpTable[WholeOp] = OpTable(_WHOLE_ROWS | _PASS_ROWS)  # also what pas
 ALL_OPS: OpTable[Op | WholeOp] = OpTable(_TILE_ROWS | _WHOLE_ROWS)
 
 
-def expand_spec(spec: Spec) -> Spec | Program:
+def expand_spec(spec: Spec, is_pass: bool = False) -> Spec | Program:
     """The spec with its op on whole arrays expanded into a launch, tiles and copies, or several; others as they are.
 
-    Raises SpecError for pins of the op that cannot be.
+    ``is_pass``: it is one kernel. Raises SpecError for pins of the op that cannot be.
     """
     calls = [s for s in spec.ops if isinstance(s, WholeCall)]
-    return WHOLE_OPS[calls[0].op].expand(spec, calls[0]) if calls else spec
+    if not calls:
+        return spec
+    call = calls[0]
+    if is_pass and call.form.joined:
+        call = replace(call, fields=call.fields.model_copy(update=call.form.joined))
+    return WHOLE_OPS[call.op].expand(spec, call)
 
 
 def find_op(name: str) -> Any:

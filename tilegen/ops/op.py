@@ -166,7 +166,8 @@ class WholeOp(WholeForm):
     ``reference(call, offsets, here)`` is its meaning: the elements at flat ``offsets`` of what it writes, by field.
     ``pins(call, spec)``: the fields that say what was chosen for the expanded ``spec``. ``axes`` as for an Op.
     ``apart``: a dimension of what is written, if along it other elements are read than those as far away. Then tiles
-    that differ along it are each compared with the op.
+    that differ along it are each compared with the op. ``strides(call)``: a dimension of what is written, and how many
+    elements further what is read lies for each one further along it; None where that is one everywhere.
     """
 
     expand: Callable[[Spec, WholeCall], Spec | Program] = field(kw_only=True)
@@ -174,6 +175,7 @@ class WholeOp(WholeForm):
     pins: Callable[[WholeCall, Spec], dict[str, Any]] = field(kw_only=True)
     axes: Callable[[WholeCall], tuple[int, ...] | None] = lambda call: None
     apart: int | None = None
+    strides: Callable[[WholeCall], tuple[int, Index] | None] = lambda call: None
 
 
 def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], Flaw | None]:

@@ -55,7 +55,7 @@ def settle_program(program: Program, processes: int = 1) -> Program:
 
 
 def _settle_pass(spec: Spec, processes: int) -> Spec:
-    expanded = expand_spec(spec)
+    expanded = expand_spec(spec, is_pass=True)
     assert isinstance(expanded, Spec)  # as it was read: what asks for passes is refused in one
     return settle(expanded, processes)
 

@@ -55,10 +55,9 @@ def load_kernel(
         message = f"{what} of a spec with 'passes' is not yet supported"
         hint = "write the pass as a spec of its own"
         if (call := spec.whole) is not None:
-            message, hint = (
-                f"{what} of several kernels is not yet supported",
-                f"leave '{call.form.divides(call.fields)}' out",
-            )
+            message = f"{what} of several kernels is not yet supported"
+            joined = ", ".join(f"{key}: {value}" for key, value in call.form.joined.items())
+            hint = f"write '{joined}'" if joined else f"leave '{call.form.divides(call.fields)}' out"
         raise SpecError(Diagnostic("TG190", message, spec.passes[0].mark, hint))
     return spec
 

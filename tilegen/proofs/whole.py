@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
-from tilegen.index import Index, Var, evaluate, names_of, sub, substitute, variables
+from tilegen.index import Index, Var, evaluate, mul, names_of, sub, substitute, variables
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, recurrence
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
@@ -95,11 +95,11 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     """Every tile reads what is as far from what it writes as in the first one, which ``check_whole`` compares.
 
     Where a region that it reads begins stays as it is from tile to tile, or goes along with a dimension of what it
-    writes. Where the op keeps tiles ``apart``, that is so among those of one coordinate. False where they are too many
-    to look at. Raises ProofError TG420.
+    writes, in strides where the op says so. Where the op keeps tiles ``apart``, that is so among those of one
+    coordinate. False where they are too many to look at. Raises ProofError TG420.
     """
     own = {*CTA_AXES, *CLUSTER_AXES, *_tile_loops(spec)}
-    written = [x for _, _, begins in _global_regions(spec, lambda call: call.written) for x in begins]
+    written = _list_written(spec)
     left = [
         (call, x)
         for call, _, begins in _global_regions(spec, lambda call: call.read)
@@ -147,12 +147,20 @@ def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
     return tiles | {name: np.array(value) for name, value in case.items()}
 
 
+def _list_written(spec: Spec) -> list[Index]:
+    """Where regions begin that are written of global arrays, along each dimension, and in strides of what is read."""
+    begins = [begins for _, _, begins in _global_regions(spec, lambda call: call.written)]
+    strides = None if spec.whole is None else WHOLE_OPS[spec.whole.op].strides(spec.whole)
+    scaled = [] if strides is None else [mul(own[strides[0]], strides[1]) for own in begins]
+    return [*(x for own in begins for x in own), *scaled]
+
+
 def _written_begins(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
     """Where what a tile writes of global arrays begins along each dimension, in every tile, whatever else it names;
     before these, zeros.
     """
     found = [np.zeros(len(tiles["bx"]), np.int64)]
-    for x in (x for _, _, begins in _global_regions(spec, lambda call: call.written) for x in begins):
+    for x in _list_written(spec):
         others = {v.name: v.least for v in _others_in([x], tiles)}
         found.append(np.broadcast_to(np.asarray(evaluate(x, {**others, **tiles}), np.int64), found[0].shape))
     return [*{x.tobytes(): x for x in found}.values()]

@@ -41,6 +41,7 @@ WORDS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("norm", "l2", "sumsq"), "write 'op: sum' with 'expr: \"x * x\"'"),
         **dict.fromkeys(("any", "or"), "write 'op: max' with 'expr: \"where(CONDITION, 1, 0)\"'"),
         **dict.fromkeys(("all", "and"), "write 'op: min' with 'expr: \"where(CONDITION, 1, 0)\"'"),
+        **dict.fromkeys(("argmax", "argmin"), "the tile op 'reduce' has it, and says in 'index' where that lies"),
         "logsumexp": "reduce to the max m, then write 'op: sum' with 'expr: \"exp(x - m)\"'",
     },
     "edge": {

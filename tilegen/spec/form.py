@@ -126,7 +126,8 @@ class WholeForm:
     ``taken``: names that it may not give.
     ``check(fields, arrays)`` gives what is wrong with a call, at a field, or None. ``later``: by name, fields that this
     version has not, and what to write until it has. ``divides(fields)``: the field by which a call asks for several
-    passes, "" if it does not.
+    passes, "" if it does not. ``joined``: the fields with which it is one kernel, where it may be several unasked.
+    ``on_tiles``: the op that does the same to tiles, "" if none does.
     """
 
     name: str
@@ -139,6 +140,8 @@ class WholeForm:
     taken: tuple[str, ...] = ()
     later: Mapping[str, str] = field(default_factory=dict, compare=False)
     divides: Callable[[Any], str] = field(default=lambda fields: "", compare=False)
+    joined: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    on_tiles: str = ""
 
     @property
     def operands(self) -> tuple[str, ...]:

@@ -108,6 +108,7 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
     for name in needed:
         if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
+            hint += _suggest_whole(root, forms) if name == "threads" else ""
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.part(0), hint)
 
 
@@ -131,12 +132,22 @@ def _find_meant(root: Mapping, name: str) -> Node | None:
 
 def _may_choose_launch(root: Mapping, forms: Dict[str, Form]) -> bool:
     """Is there an op on whole arrays, which chooses the grid and the threads itself, or one that may be misspelt?"""
-    ops = _find_meant(root, "ops")
-    if not isinstance(ops, Sequence):
-        return False
-    names = [op.entries[0][0].text for op in ops.items if isinstance(op, Mapping) and op.entries]
-    meant = [name if name in forms else find_near(name, (*forms, *STATEMENTS)) for name in names]
+    meant = [name if name in forms else find_near(name, (*forms, *STATEMENTS)) for name in _list_ops(root)]
     return any(not name or isinstance(forms.get(name), WholeForm) for name in meant)
+
+
+def _list_ops(root: Mapping) -> list[str]:
+    """The first word of each statement of the spec."""
+    ops = _find_meant(root, "ops")
+    items = ops.items if isinstance(ops, Sequence) else ()
+    return [op.entries[0][0].text for op in items if isinstance(op, Mapping) and op.entries]
+
+
+def _suggest_whole(root: Mapping, forms: Dict[str, Form]) -> str:
+    """What else a spec without threads may mean: the op on whole arrays that does what one of its tile ops does."""
+    names = _list_ops(root)
+    whole = (form for form in forms.values() if isinstance(form, WholeForm) and form.on_tiles)
+    return next((f", or write '{form.name}', which takes whole arrays" for form in whole if form.on_tiles in names), "")
 
 
 def _list_cases(head: Head) -> Cases:
