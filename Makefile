@@ -40,7 +40,7 @@ check: .venv/installed-check
 # Rewrites tests/golden, tilegen/viewing/examples.json and the generated parts of README.md and docs/: only of kernels whose proofs pass.
 golden: .venv/installed
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "not gpu" tests/specs/test_golden.py tests/programs/test_build.py tests/viewing/test_linking.py tests/test_docs.py \
-		tests/test_layout_docs.py tests/spec/test_schema.py tests/pages tests/proofs/test_trips.py tests/oracles/test_layout_regret.py
+		tests/test_layout_docs.py tests/spec/test_schema.py tests/spec/test_bad_specs.py tests/pages tests/proofs/test_trips.py tests/oracles/test_layout_regret.py
 
 # The pages of docs/ with a search, into out/site; any warning is an error.
 site: .venv/installed-docs
