@@ -98,11 +98,14 @@ def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[
     assert hash_code(draft(case.text, row["arch"], case.params).source) == row["code_sha256"]
 
 
+NOT_RUN = {"sum_rows.yaml"}  # on no GPU yet: docs/passes.md says so, of these and of programs
+
+
 def test_every_spec_was_measured() -> None:
     """And counted, on one device at least, or its row says that it was not; of one that has changed, how."""
     rows = [row for path in RESULTS for row in json.loads(path.read_text(encoding="utf-8"))["kernels"].values()]
     found = {row["spec"] for row in rows if row.get("counters") or "not counted" in row.get("since", "")}
-    assert found == {p.name for p in SPECS}, "those with passes have run on no GPU yet: docs/passes.md says so"
+    assert found | NOT_RUN == {p.name for p in SPECS} and not found & NOT_RUN
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)

@@ -344,8 +344,10 @@ def test_the_head_names_each_op_and_its_variant_or_counts_it(path: Path) -> None
     named = [line for line in head if re.match(r"// \d+\. ", line)]
     more = [int(found[1]) for line in head if (found := re.match(r"// \((\d+) more ops?\)", line))]
     assert len(named) + sum(more) == len(built.plan.operations)
-    for line, operation in zip(named, built.plan.operations, strict=False):
-        assert line.endswith(f"variant {operation.variant}"), line
+    for number, (line, operation) in enumerate(zip(named, built.plan.operations, strict=False), 1):
+        said = f"// {number}. {operation.text}, scope {operation.scope}, variant {operation.variant}"
+        is_cut = len(said) > COLUMNS and said.startswith(line.removesuffix(" ..."))
+        assert is_cut or line.endswith(f"variant {operation.variant}"), line
 
 
 def test_long_names_are_folded() -> None:
