@@ -82,13 +82,13 @@ def _text(x: Text, wide: str) -> str:
 
 def _of_one_type(args: tuple[Any, ...], wide: str) -> list[str]:
     """The texts of arguments, all wide where one is: C++ has no min and max of two types."""
+    if not all(map(_fits, args)):
+        return [_widened(a, wide) for a in args]
     texts = [_text(a, wide) for a in args]
     are_wide = [f"({wide})" in text for text in texts]
-    if all(map(_fits, args)) and (all(are_wide) or not any(are_wide)):
+    if all(are_wide) or not any(are_wide):
         return texts
-    is_cast = not all(map(_fits, args))
-    pairs = zip(args, texts, are_wide, strict=True)
-    return [text if is_wide and not is_cast else _widened(a, wide) for a, text, is_wide in pairs]
+    return [text if has_cast else _widened(a, wide) for a, text, has_cast in zip(args, texts, are_wide, strict=True)]
 
 
 def _fits(x: Text) -> bool:

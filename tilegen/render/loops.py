@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilegen.index import INT_LIMIT, Formula, Index, Var, add, bound, ceil_div, maximum, mul, sub, substitute
+from tilegen.index import INT_LIMIT, Formula, Index, Var, add, bound, mul, sub, substitute
 from tilegen.plan import Let, Repeat
 from tilegen.render.names import free_names
+from tilegen.spec.phases import count_trips
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def find_counter(loop: Repeat, threads: int) -> Counter | None:
         return None  # no stop of its own
     step = sub(second, start)
     stop = _stop(start, _distance(loop.count, step))
-    is_same = first.value == add(start, mul(loop.var, step)) and _trips(start, stop, step) == loop.count
+    is_same = first.value == add(start, mul(loop.var, step)) and count_trips(start, stop, step) == loop.count
     is_int = bound(stop) + bound(step) <= INT_LIMIT
     return Counter(first.var, start, stop, step) if is_same and is_int else None
 
@@ -59,7 +60,3 @@ def _stop(start: Index, distance: Index) -> Index:
         stop: Index = distance.args[0]
         return stop
     return add(start, distance)
-
-
-def _trips(start: Index, stop: Index, step: Index) -> Index:
-    return ceil_div(maximum(sub(stop, start), 0), step)

@@ -144,7 +144,7 @@ def _list_ops(root: Mapping) -> list[str]:
 
 
 def _suggest_whole(root: Mapping, forms: Dict[str, Form]) -> str:
-    """What else a spec without threads may mean: the op on whole arrays that does what one of its tile ops does."""
+    """Names the op on whole arrays that does what a tile op of a spec without threads does; "" if there is none."""
     names = _list_ops(root)
     whole = (form for form in forms.values() if isinstance(form, WholeForm) and form.on_tiles)
     return next((f", or write '{form.name}', which takes whole arrays" for form in whole if form.on_tiles in names), "")

@@ -313,7 +313,12 @@ def count_waits(statements: Sequence[Statement], names: frozenset[str]) -> dict[
 
 def trips_of(loop: Loop) -> Index:
     """How often a loop's body runs."""
-    return ceil_div(maximum(sub(loop.stop, loop.start), 0), loop.step)
+    return count_trips(loop.start, loop.stop, loop.step)
+
+
+def count_trips(start: Index, stop: Index, step: Index) -> Index:
+    """How many values there are from start to below stop, by step: none where start is beyond."""
+    return ceil_div(maximum(sub(stop, start), 0), step)
 
 
 def step_waits(before: Mapping[str, Index], each: Mapping[str, Index], trips: Index) -> dict[str, Index]:

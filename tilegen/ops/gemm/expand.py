@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilegen.arch import ARCHES
 from tilegen.errors import Diagnostic, Mark, SpecError
 from tilegen.ops import OPS
-from tilegen.ops.gemm.choose import Picked, choose_recipe
+from tilegen.ops.expanding import blame_call, list_names, place_kernel
+from tilegen.ops.gemm.choose import choose_recipe
 from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import Problem, read_problem
-from tilegen.ops.gemm.recipe import Recipe, blame_recipe
-from tilegen.ops.gemm.split import describe_workspace, list_names, share_spec
+from tilegen.ops.gemm.recipe import Recipe
+from tilegen.ops.gemm.split import describe_workspace, share_spec
 from tilegen.spec import OwnData, load_own
 from tilegen.spec.data import Spec, WholeCall
-from tilegen.spec.marking import mark_all
 from tilegen.spec.printing import describe_arrays
 from tilegen.spec.program import Program
 
@@ -38,7 +36,9 @@ def expand_gemm(spec: Spec, call: WholeCall) -> Spec | Program:
         from tilegen.ops.gemm.passes import expand_passes  # few gemms need it
 
         return expand_passes(spec, call, problem, picked)
-    return _take_place(spec, call, problem, picked)
+    p = problem.turned() if picked.recipe.is_turned else problem
+    note = f"gemm {p.d.name} = {p.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {picked.recipe}"
+    return place_kernel(spec, call, picked.spec, picked.choices, note)
 
 
 def _check_arch(dtype: str, arch: str, mark: Mark | None) -> None:
@@ -55,30 +55,10 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe)
     Of a recipe whose K several CTAs share, it is the first kernel. Raises SpecError for one that cannot be.
     """
     shared, head = share_spec(spec, problem, recipe), describe_arrays(spec)
-    written = recipe.write(Writing(shared, list_names(spec, shared), "setmaxnreg" in ARCHES[spec.arch].features))
+    written = recipe.write(
+        Writing(shared, list_names(spec) | {shared.d.name}, "setmaxnreg" in ARCHES[spec.arch].features)
+    )
     buffers = head["buffers"] | describe_workspace(shared) | written["buffers"]
     data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": buffers}
-    with blame_recipe(call, recipe):
+    with blame_call(call, recipe):
         return load_own(OwnData(data), OPS)
-
-
-def _take_place(spec: Spec, call: WholeCall, problem: Problem, picked: Picked) -> Spec:
-    """The statements of what was picked in the place of the call."""
-    given, expanded = {b.name: b for b in spec.buffers}, picked.spec
-    p = problem.turned() if picked.recipe.is_turned else problem
-    return replace(
-        expanded,
-        path=spec.path,
-        text=spec.text,
-        params=spec.params,
-        constants=spec.constants,
-        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in expanded.buffers),
-        ops=mark_all(expanded.ops, call.mark),
-        whole=call,
-        warnings=spec.warnings,
-        choices=(*spec.choices, *picked.choices),
-        notes=(
-            *spec.notes,
-            f"gemm {p.d.name} = {p.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {picked.recipe}",
-        ),
-    )

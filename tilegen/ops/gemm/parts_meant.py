@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.dtypes import DTYPES
+from tilegen.ops.expanding import mean_pass
 from tilegen.ops.gemm.reference import add_products, extent_of
-from tilegen.ops.op import WholeHere, WholeOp
+from tilegen.ops.op import WholeHere
 from tilegen.ops.strided import find_coordinates
-from tilegen.spec.data import Buffer, Spec, WholeCall
-from tilegen.spec.form import WholeFields
+from tilegen.spec.data import Buffer, WholeCall
 
 Array = NDArray[Any]
 
@@ -62,12 +62,5 @@ def _add_parts(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str, Ar
     return {"d": values}
 
 
-def _expand(spec: Spec, call: WholeCall) -> Spec:
-    raise TypeError(f"{call.op} is what a pass means, and no spec says it")
-
-
 # Elements of another part are sums of other elements of K: along dimension 0 tiles are compared one by one.
-OP = WholeOp(
-    "gemm_parts", WholeFields, ("a", "b"), ("d",), lambda fields, arrays: None, expand=_expand, reference=_add_parts,
-    pins=lambda call, spec: {}, apart=0,
-)  # fmt: skip
+OP = mean_pass("gemm_parts", ("a", "b"), ("d",), _add_parts, apart=0)

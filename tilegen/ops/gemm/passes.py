@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tilegen.arch import ARCHES
 from tilegen.ops import OPS
+from tilegen.ops.expanding import Meant, blame_call, list_names, place_passes
 from tilegen.ops.gemm.choose import Picked
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.parts_meant import PartsFields, mean_parts
 from tilegen.ops.gemm.problem import Problem
-from tilegen.ops.gemm.recipe import blame_recipe
-from tilegen.ops.gemm.split import describe_workspace, list_names, share_spec, write_sum
+from tilegen.ops.gemm.split import describe_workspace, share_spec, write_sum
 from tilegen.ops.gemm.sum_meant import SumFields, mean_sum
 from tilegen.spec import OwnData, load
 from tilegen.spec.data import Spec, WholeCall
-from tilegen.spec.marking import mark_all
 from tilegen.spec.printing import describe_arrays
-from tilegen.spec.program import Pass, Program
+from tilegen.spec.program import Program
 
 PARTS, SUM = "parts", "sum"  # the passes
 
@@ -31,33 +28,28 @@ def expand_passes(spec: Spec, call: WholeCall, problem: Problem, picked: Picked)
     recipe = picked.recipe
     turned = problem.turned() if recipe.is_turned else problem
     shared = share_spec(spec, turned, recipe)
-    with blame_recipe(call, recipe):
+    with blame_call(call, recipe):
         program = load(OwnData(_describe(spec, turned, shared, picked)), OPS)
     assert isinstance(program, Program)
     sums, parts = program.buffer(shared.d.name), recipe.split
-    wholes = {
-        PARTS: mean_parts(PartsFields(call, parts, recipe.tile[2], recipe.is_turned), sums),
-        SUM: mean_sum(SumFields(call, parts, recipe.is_turned), sums),
-    }
     product = f"{call.fields.a} {call.fields.b}"
     made = f"{turned.d.name} = {turned.epilogue or 'acc'}"
-    notes = {
-        PARTS: f"gemm, {parts} parts of acc = {product}: {recipe}",
-        SUM: f"gemm {made}, acc = {product}: the sums of {parts} parts in their order",
+    meant = {
+        PARTS: Meant(
+            mean_parts(PartsFields(call, parts, recipe.tile[2], recipe.is_turned), sums),
+            f"gemm, {parts} parts of acc = {product}: {recipe}",
+        ),
+        SUM: Meant(
+            mean_sum(SumFields(call, parts, recipe.is_turned), sums),
+            f"gemm {made}, acc = {product}: the sums of {parts} parts in their order",
+        ),
     }
-    passes = tuple(_place(one, spec, call, wholes[one.name], notes[one.name]) for one in program.passes)
-    first = replace(passes[0], spec=replace(passes[0].spec, choices=(*spec.choices, *picked.choices)))
-    given = {b.name: b for b in spec.buffers}
-    return replace(
-        program, path=spec.path, text=spec.text, params=spec.params, constants=spec.constants,
-        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in program.buffers),
-        passes=(first, *passes[1:]), version=spec.version, warnings=spec.warnings, whole=call,
-    )  # fmt: skip
+    return place_passes(spec, call, program, meant, picked.choices)
 
 
 def _describe(spec: Spec, turned: Problem, shared: Problem, picked: Picked) -> dict[str, object]:
     """The program as a dict of what YAML would hold."""
-    arch, names, head = ARCHES[spec.arch], list_names(spec, shared), describe_arrays(spec)
+    arch, names, head = ARCHES[spec.arch], list_names(spec) | {shared.d.name}, describe_arrays(spec)
     parts = picked.recipe.write(Writing(shared, names, "setmaxnreg" in arch.features))
     adds = write_sum(Writing(turned, names), shared, arch)
     return {
@@ -65,14 +57,3 @@ def _describe(spec: Spec, turned: Problem, shared: Problem, picked: Picked) -> d
         "buffers": head["buffers"] | describe_workspace(shared),
         "passes": [{"name": PARTS, **parts}, {"name": SUM, **adds}],
     }  # fmt: skip
-
-
-def _place(one: Pass, spec: Spec, call: WholeCall, whole: WholeCall, note: str) -> Pass:
-    """A pass as part of the user's text: all that it has stands where the call does."""
-    given = {b.name: b for b in spec.buffers}
-    placed = replace(
-        one.spec, path=spec.path, text=spec.text, version=spec.version, whole=whole, warnings=(), notes=(note,),
-        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in one.spec.buffers),
-        ops=mark_all(one.spec.ops, call.mark),
-    )  # fmt: skip
-    return replace(one, spec=placed, mark=call.mark)

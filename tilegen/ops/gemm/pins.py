@@ -19,13 +19,8 @@ _PINS = (
     "stages", "panel", "ctas", "order",
 )  # fmt: skip
 _FAR = 8  # how far from a number others are tried, before those of recipes
-_UNSAID = {
-    "cluster": 1,
-    "turned": False,
-    "split": 1,
-    "k_parts": 1,
-    "permutation": [None] * 3,
-}  # where a recipe does not say it
+# Where a recipe does not say it.
+_UNSAID = {"cluster": 1, "turned": False, "split": 1, "k_parts": 1, "permutation": [None] * 3}
 
 
 def read_pins(fields: Any) -> dict[str, Any]:

@@ -6,15 +6,12 @@ Each way to carry a product out is a class of its own, in a module of its own: `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
 from tilegen.cost.tally import BY_THREADS, BY_TMA, Work
-from tilegen.errors import SpecError
 from tilegen.layouts.constructors import MmaAtom
 from tilegen.ops.gemm.parts import Writing, describe_terms
 from tilegen.ops.gemm.problem import (
@@ -26,7 +23,6 @@ from tilegen.ops.gemm.problem import (
     typical_batch,
     typical_sides,
 )
-from tilegen.spec.data import WholeCall
 from tilegen.spec.written import write_part
 
 WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
@@ -144,16 +140,6 @@ class Recipe(ABC):
 
     def _say_stages(self) -> str:
         return f", {self.stages} stages by {self.load}"
-
-
-@contextmanager
-def blame_recipe(call: WholeCall, recipe: Recipe) -> Iterator[None]:
-    """What is wrong with statements that nobody wrote is said at the call, with the recipe that they are."""
-    try:
-        yield
-    except SpecError as error:
-        found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
-        raise SpecError(found) from None
 
 
 def share_tiles(count: int, p: Problem, arch: Arch) -> int:

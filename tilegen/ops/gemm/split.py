@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilegen.access import WARP_LANES
 from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
 from tilegen.cost.time import Adding
 from tilegen.index import evaluate, least, mul
+from tilegen.ops.expanding import list_names
 from tilegen.ops.gemm.parts import Writing, describe_terms
 from tilegen.ops.gemm.problem import WIDEST, Matrix, Problem, bytes_of, count_own_k_tiles, typical_values
 from tilegen.ops.gemm.recipe import Recipe
@@ -20,7 +22,6 @@ from tilegen.spec.written import write_part
 
 WORKSPACE = "sums_of_parts"
 _LISTED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # parts that are looked at for ``auto``
-_WARP = 32  # threads
 _MOST_WARPS = 4  # of a CTA that adds up
 _WAVES = 4  # of such CTAs: with more of them, a thread takes more elements
 
@@ -46,13 +47,7 @@ def share_k(problem: Problem, parts: int, workspace: str = WORKSPACE) -> Problem
 
 def share_spec(spec: Spec, problem: Problem, recipe: Recipe) -> Problem:
     """The problem that the CTAs of a recipe have, turned as it is; its workspace has a name that the spec has not."""
-    return share_k(problem, recipe.split, fresh_name(WORKSPACE, list_names(spec, problem)))
-
-
-def list_names(spec: Spec, shared: Problem) -> frozenset[str]:
-    """The names of a spec, and that of the workspace."""
-    own = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
-    return frozenset(own | {c.name for c in spec.constants} | {shared.d.name})
+    return share_k(problem, recipe.split, fresh_name(WORKSPACE, list_names(spec)))
 
 
 def describe_workspace(shared: Problem) -> dict[str, Any]:
@@ -104,7 +99,7 @@ def choose_box(p: Problem, arch: Arch) -> SumBox:
     SumBox(rows=1, columns=256, threads=64)
     """
     (_, n), multiprocessors = _typical(p), typical_device(arch.name).sm_count
-    width, sizes = WIDEST // bytes_of(p.sums), [_WARP * warps for warps in (_MOST_WARPS, 2, 1)]
+    width, sizes = WIDEST // bytes_of(p.sums), [WARP_LANES * warps for warps in (_MOST_WARPS, 2, 1)]
     found: list[SumBox] = []
     for vectors, threads in [(4, sizes[0]), (2, sizes[0]), *((1, threads) for threads in sizes)]:
         columns = min(threads * width, max(width, 1 << (n - 1).bit_length()))

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.dtypes import DTYPES
+from tilegen.ops.expanding import mean_pass
 from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.problem import read_problem
 from tilegen.ops.gemm.reference import make_results
-from tilegen.ops.op import WholeHere, WholeOp
+from tilegen.ops.op import WholeHere
 from tilegen.ops.strided import find_coordinates, find_offsets
-from tilegen.spec.data import Buffer, Spec, WholeCall
-from tilegen.spec.form import WholeFields
+from tilegen.spec.data import Buffer, WholeCall
 
 Array = NDArray[Any]
 
@@ -52,11 +52,4 @@ def _add_up(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str, Array
     return {"d": made.view(here.domain.bits(DTYPES[d.dtype].bytes))}
 
 
-def _expand(spec: Spec, call: WholeCall) -> Spec:
-    raise TypeError(f"{call.op} is what a pass means, and no spec says it")
-
-
-OP = WholeOp(
-    "gemm_sum", WholeFields, ("c", "bias", "sums"), ("d",), lambda fields, arrays: None, expand=_expand,
-    reference=_add_up, pins=lambda call, spec: {},
-)  # fmt: skip
+OP = mean_pass("gemm_sum", ("c", "bias", "sums"), ("d",), _add_up)

@@ -64,7 +64,7 @@ def choose_recipe(call: WholeCall, problem: WholeReduction, defaults: Mapping[st
 def choose_box(
     problem: WholeReduction, defaults: Mapping[str, int], arch: Arch, pinned: int | None = None
 ) -> ReduceRecipe:
-    """What a CTA takes at a time, with the threads that are pinned or that it keeps busy."""
+    """The results and elements that a CTA takes at a time, with pinned threads or as many as have work."""
     kept, reduced = (max(1, int(evaluate(n, dict(defaults)))) for n in (problem.kept, problem.reduced))
     width = max(1, _WIDEST // problem.most_bytes)
     threads = pinned or _THREADS

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
-from tilegen.errors import SpecError
+from tilegen.decisions import Choice
 from tilegen.index import ceil_div, mul
 from tilegen.layouts import row_major
 from tilegen.ops import OPS
+from tilegen.ops.expanding import Meant, blame_call, list_names, place_kernel, place_passes
 from tilegen.ops.reduce_array.choose import ReduceRecipe, choose_box, choose_recipe, describe_choice
 from tilegen.ops.reduce_array.parts_meant import PartFields, mean_parts
 from tilegen.ops.reduce_array.problem import WholeReduction, read_problem
@@ -20,10 +19,9 @@ from tilegen.plan import default_values
 from tilegen.spaces import WORKSPACE
 from tilegen.spec import OwnData, load, load_own
 from tilegen.spec.data import Buffer, Spec, WholeCall
-from tilegen.spec.marking import mark_all
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.printing import describe_arrays
-from tilegen.spec.program import Pass, Program
+from tilegen.spec.program import Program
 from tilegen.spec.spelling import spell_index
 
 PARTS, TOTAL = "parts", "total"  # the passes
@@ -36,27 +34,16 @@ def expand_reduction(spec: Spec, call: WholeCall) -> Spec | Program:
     """
     problem = read_problem(call, {p.name: p.dtype for p in spec.params if p.var is None})
     recipe = choose_recipe(call, problem, default_values(spec.params), ARCHES[spec.arch])
-    choices = (*spec.choices, describe_choice(call, recipe))
+    choice = describe_choice(call, recipe)
     if recipe.parts > 1:
-        return _expand_passes(spec, call, problem, recipe)
+        return _expand_passes(spec, call, problem, recipe, choice)
     head = describe_arrays(spec)
-    written = write_kernel(problem, recipe, _list_names(spec))
+    written = write_kernel(problem, recipe, list_names(spec))
     buffers = head["buffers"] | written["buffers"]
     data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": buffers}
-    with _blame(call, recipe):
+    with blame_call(call, recipe):
         expanded = load_own(OwnData(data), OPS)
-    given = {b.name: b for b in spec.buffers}
-    return replace(
-        expanded, path=spec.path, text=spec.text, params=spec.params, constants=spec.constants, whole=call,
-        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in expanded.buffers),
-        ops=mark_all(expanded.ops, call.mark), warnings=spec.warnings, choices=choices,
-        notes=(*spec.notes, f"{_say_call(call)}: {recipe}"),
-    )  # fmt: skip
-
-
-def _list_names(spec: Spec) -> frozenset[str]:
-    own = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
-    return frozenset(own | {c.name for c in spec.constants})
+    return place_kernel(spec, call, expanded, (choice,), f"{_say_call(call)}: {recipe}")
 
 
 def _say_call(call: WholeCall) -> str:
@@ -65,24 +52,16 @@ def _say_call(call: WholeCall) -> str:
     return f"reduce_array {call.fields.dst} = {call.fields.op} of {what}, {axes}"
 
 
-@contextmanager
-def _blame(call: WholeCall, recipe: ReduceRecipe) -> Iterator[None]:
-    """What is wrong with statements that nobody wrote is said at the call, with the recipe that they are."""
-    try:
-        yield
-    except SpecError as error:
-        found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
-        raise SpecError(found) from None
-
-
 # ---------------------------------------------------------------- two passes
-def _expand_passes(spec: Spec, call: WholeCall, problem: WholeReduction, recipe: ReduceRecipe) -> Program:
+def _expand_passes(
+    spec: Spec, call: WholeCall, problem: WholeReduction, recipe: ReduceRecipe, choice: Choice
+) -> Program:
     """The passes of a reduction whose results several CTAs share.
 
     What each means is an op on whole arrays, with which its proof compares all tiles: what each part comes to, and the
     results of all parts. The parts together are all elements.
     """
-    taken = _list_names(spec)
+    taken = list_names(spec)
     workspace = fresh_name("parts", taken)
     trips = ceil_div(ceil_div(problem.reduced, recipe.reduced), recipe.parts)
     first = write_kernel(problem, recipe, taken | {workspace}, Sharing(workspace, trips))
@@ -103,41 +82,21 @@ def _expand_passes(spec: Spec, call: WholeCall, problem: WholeReduction, recipe:
         "kernel": spec.kernel, "arch": spec.arch, "params": head["params"], "buffers": head["buffers"] | declared,
         "passes": [{"name": PARTS, **first}, {"name": TOTAL, **second}],
     }  # fmt: skip
-    with _blame(call, recipe):
+    with blame_call(call, recipe):
         program = load(OwnData(data), OPS)
     assert isinstance(program, Program)
     brought = program.buffer(workspace)
-    wholes = {
-        PARTS: mean_parts(PartFields(call, mul(trips, recipe.reduced)), brought),
-        TOTAL: _mean_total(call, brought),
+    meant = {
+        PARTS: Meant(
+            mean_parts(PartFields(call, mul(trips, recipe.reduced)), brought),
+            f"{_say_call(call)}, {recipe.parts} parts: {recipe}",
+        ),
+        TOTAL: Meant(_mean_total(call, brought), f"{_say_call(call)}: what {recipe.parts} parts come to"),
     }
-    notes = {
-        PARTS: f"{_say_call(call)}, {recipe.parts} parts: {recipe}",
-        TOTAL: f"{_say_call(call)}: what {recipe.parts} parts come to",
-    }
-    passes = tuple(_place(one, spec, call, wholes[one.name], notes[one.name]) for one in program.passes)
-    choices = (*spec.choices, describe_choice(call, recipe))
-    passes = (replace(passes[0], spec=replace(passes[0].spec, choices=choices)), *passes[1:])
-    given = {b.name: b for b in spec.buffers}
-    return replace(
-        program, path=spec.path, text=spec.text, params=spec.params, constants=spec.constants, passes=passes,
-        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in program.buffers),
-        version=spec.version, warnings=spec.warnings, whole=call,
-    )  # fmt: skip
+    return place_passes(spec, call, program, meant, (choice,))
 
 
 def _mean_total(call: WholeCall, parts: Buffer) -> WholeCall:
     """The second pass as an op on whole arrays: the reduction of the workspace along its parts."""
     fields = call.fields.model_copy(update={"src": parts.name, "expr": None, "named": {}, "axis": 0})
     return WholeCall(call.form, fields, {"src": parts, "dst": call.arrays["dst"]}, call.mark)
-
-
-def _place(one: Pass, spec: Spec, call: WholeCall, whole: WholeCall, note: str) -> Pass:
-    """A pass as part of the user's text: all that it has stands where the call does."""
-    given = {b.name: b for b in spec.buffers}
-    placed = replace(
-        one.spec, path=spec.path, text=spec.text, version=spec.version, whole=whole, warnings=(), notes=(note,),
-        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in one.spec.buffers),
-        ops=mark_all(one.spec.ops, call.mark),
-    )  # fmt: skip
-    return replace(one, spec=placed, mark=call.mark)

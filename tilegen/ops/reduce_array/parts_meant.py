@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate
-from tilegen.ops.op import WholeHere, WholeOp
+from tilegen.ops.expanding import mean_pass
+from tilegen.ops.op import WholeHere
 from tilegen.ops.reduce_array.meant import count_reduced, fold_elements
 from tilegen.ops.strided import find_coordinates
-from tilegen.spec.data import Buffer, Spec, WholeCall
-from tilegen.spec.form import WholeFields
+from tilegen.spec.data import Buffer, WholeCall
 
 Array = NDArray[Any]
 
@@ -55,12 +55,5 @@ def _reduce_parts(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str,
     return {"dst": values}
 
 
-def _expand(spec: Spec, call: WholeCall) -> Spec:
-    raise TypeError(f"{call.op} is what a pass means, and no spec says it")
-
-
 # Part by part what is read lies a step further away, while what is written is the next element.
-OP = WholeOp(
-    "reduce_array_parts", WholeFields, ("src",), ("dst",), lambda fields, arrays: None, expand=_expand,
-    reference=_reduce_parts, pins=lambda call, spec: {}, strides=lambda call: (0, call.fields.step),
-)  # fmt: skip
+OP = mean_pass("reduce_array_parts", ("src",), ("dst",), _reduce_parts, strides=lambda call: (0, call.fields.step))

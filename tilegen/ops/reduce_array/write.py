@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.access import WARP_LANES
 from tilegen.index import Index, ceil_div, multiple
 from tilegen.ops.reduce_array.choose import ReduceRecipe
 from tilegen.ops.reduce_array.problem import WholeReduction, identity_of, list_definitions
@@ -15,7 +16,6 @@ from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.written import as_given, write_part
 
-_WARP = 32  # threads
 _JOINED = {"sum": "gathered + %s", "prod": "gathered * %s", "max": "max(gathered, %s)", "min": "min(gathered, %s)"}
 
 
@@ -136,7 +136,7 @@ def _spell_owners(problem: WholeReduction, recipe: ReduceRecipe) -> str:
     """
     results = recipe.kept
     sharing = recipe.threads // results if problem.is_along else recipe.threads
-    if sharing <= _WARP or results > recipe.threads:
+    if sharing <= WARP_LANES or results > recipe.threads:
         return "auto"
     if results == 1:
         return '"S[1:1@tx]"'
