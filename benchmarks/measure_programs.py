@@ -34,8 +34,13 @@ import tilegen
 from tilegen import gpu
 from tilegen.bench.libraries import load_library
 from tilegen.calling import kernel_of
-from tilegen.pipeline import Built, BuiltProgram
+from tilegen.pipeline import Built, BuiltProgram, describe_build
 from tilegen.pipeline.programs import kernels_of
+from tilegen.planner import plan_program, plan_spec
+from tilegen.proofs import Proof
+from tilegen.render import render
+from tilegen.render.programs import render_program
+from tilegen.spec.data import Spec
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "programs"
 GROUPS = ("named", "long", "arrays")
@@ -87,18 +92,37 @@ def submit_builds(pool: ProcessPoolExecutor, case: SplitCase | ArrayCase, with_r
     if isinstance(case, ArrayCase):
         return {"auto": pool.submit(build_one, case.source(), dict(case.params))}
     asked: list[int | str] = ["auto", *(PARTS if with_regret else ())]
-    return {str(split): pool.submit(build_one, case.spec(split), {}) for split in asked}
+    return {str(split): pool.submit(build_one, case.spec(split), {}, split == "auto") for split in asked}
 
 
-def build_one(source: Any, params: dict[str, int]) -> Built | BuiltProgram | str:
-    """A build with its cubin in the cache on disk, or what was said against it; runs in a process of its own."""
+def build_one(source: Any, params: dict[str, int], is_proved: bool = True) -> Built | BuiltProgram | str:
+    """A build with its cubin in the cache on disk, or what was said against it; runs in a process of its own.
+
+    Without proofs where other numbers of parts are only timed beside what is chosen: they are compared with float64.
+    """
     try:
-        built = tilegen.build(source, "sm_90a", params)
+        built = tilegen.build(source, "sm_90a", params) if is_proved else build_unproved(source, params)
         for one in kernels_of(built):
             gpu.compile_cubin(one.source, one.plan.arch, one.plan.name)
     except Exception as error:
         return describe_bug(error)
     return built
+
+
+def build_unproved(source: Any, params: dict[str, int]) -> Built | BuiltProgram:
+    """What ``tilegen.build`` makes, without its proofs."""
+    spec, unproved = tilegen.load(source, "sm_90a", params), Proof((), 0)
+    if isinstance(spec, Spec):
+        plan = plan_spec(spec)
+        source = render(plan)
+        return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
+    program = plan_program(spec)
+    source = render_program(program)
+    passes = tuple(
+        Built(source, describe_build(one.spec, plan, source, unproved), plan, one.spec, unproved)
+        for one, plan in zip(spec.passes, program.plans, strict=True)
+    )
+    return BuiltProgram(source, {}, program, spec, passes)
 
 
 def count_parts(built: Built | BuiltProgram) -> int:

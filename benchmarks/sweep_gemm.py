@@ -50,6 +50,7 @@ SHAPES = (
     *(Product(n, n, n) for n in (8192, 4096, 2048, 1024)),
     Product(4096, 4096, 1024), Product(128, 7168, 16384), Product(3000, 5000, 2048), Product(16384, 1024, 1024),
     Product(1, 7168, 16384), Product(16, 7168, 16384), Product(64, 7168, 16384),
+    Product(1000, 1000, 1000), Product(2048, 7168, 18432), Product(512, 4096, 14336),
     *(Product(n, n, n, pinned=(("variant", "mma_sync"),)) for n in (8192, 4096)),
     *(Product(n, n, n, "float32", orders=("row", "row", "row")) for n in (4096, 8192)),
     Product(4096, 4096, 4096, "float32", pinned=(("math", "tf32"),)),

@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, add, equal, less, mul, sub, substitute
+from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, sub, substitute
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
@@ -272,7 +272,9 @@ class _Builder:
         waited = self.waited
         each = {name: substitute(x, values) for name, x in count_waits(loop.body, self.counted).items()}
         self.waited = step_waits(waited, each, trip)
+        around, self.inside = self.inside, (*self.inside, *conjuncts(less(loop.var, loop.stop)))
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
+        self.inside = around
         all_trips = substitute(trips_of(loop), values)
         self.waited = step_waits(waited, each, all_trips)
         return () if isinstance(count, int) and count <= 0 else wrap(body)

@@ -85,7 +85,7 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     """Tiles of whose sums two warpgroups hold all, in panels, by one CTA or in pairs; a part's sums leave at once."""
     bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
     rows = typical_sides(p)[0]
-    tiles = [(m, n) for n in (256, 192, 128, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
+    tiles = [(m, n) for n in (256, 224, 192, 160, 128, 96, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
     tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
     for bm, bn in tiles:
         if fields.atom != "auto" and find_atom(fields.atom) != find_wgmma(p, bn):
