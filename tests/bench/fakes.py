@@ -124,4 +124,4 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable
     for room in ("buffers", "running"):
         monkeypatch.setattr(f"tilegen.bench.{room}.compile_for", lambda *_: None)
     for room in ("checking", "running"):
-        monkeypatch.setattr(f"tilegen.bench.{room}.verify_gpu", lambda *_, **__: None)
+        monkeypatch.setattr(f"tilegen.bench.{room}.verify_built", lambda *_, **__: None)
