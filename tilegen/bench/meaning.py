@@ -19,7 +19,6 @@ from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall
 from tilegen.spec.program import Program
 
-
 _NO_MEANING = "the spec is not one copy or one permute of whole arrays, and no gemm"
 
 

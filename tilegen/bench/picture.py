@@ -114,7 +114,11 @@ def result_text(result: Result) -> str:
     rows = [result.mine, *result.peers]
     bars = bars_of(result)
     cells = [(*_cells(result, row), draw_bar(bar.share).ljust(TEXT_CELLS)) for row, bar in zip(rows, bars, strict=True)]
-    lines = [_title(result), *_pass_lines(result), *draw_table(_PRODUCT_HEAD if result.flops else _HEAD, cells, indent="  ")]
+    lines = [
+        _title(result),
+        *_pass_lines(result),
+        *draw_table(_PRODUCT_HEAD if result.flops else _HEAD, cells, indent="  "),
+    ]
     lines += [f"  {row.name}: {row.detail}" for row in result.peers if row.detail]
     lines += [f"  absent: {peer.name} ({peer.reason})" for peer in result.absent]
     lines.append("  ratio: a peer's time over tilegen's, median of pairs; above 1 tilegen is faster")

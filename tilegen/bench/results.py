@@ -38,7 +38,7 @@ class Result:
     """One kernel beside its peers. ``moved_bytes``: each input read once and each output written once.
 
     Of a product, ``flops`` are its multiplications and additions, ``reached`` the ceilings for them, the highest first.
-    Of a program, ``passes`` are those that were launched, and ``workspace_bytes`` what a launch takes beside the arrays:
+    Of a program, ``passes`` are those that were launched, and ``workspace_bytes`` what a launch takes beside arrays:
     traffic there is no part of ``moved_bytes``.
     """
 

@@ -48,7 +48,7 @@ def kernels_of(built: Built | BuiltProgram) -> tuple[Built, ...]:
 
 
 def list_launched(built: Built | BuiltProgram) -> tuple[Built, ...]:
-    """The kernels that a launch with the default parameters runs, in order: of a program, those whose ``when`` holds."""
+    """The kernels that a launch with the default parameters runs, in order: passes whose ``when`` holds."""
     if isinstance(built, Built):
         return (built,)
     values = default_values([*built.spec.params, *(c.param for c in built.spec.counts)])

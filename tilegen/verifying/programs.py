@@ -18,7 +18,7 @@ from tilegen.proofs.floats import FloatRun, Held, compare_floats, draw_elements,
 from tilegen.proofs.trips import is_affordable
 from tilegen.reference import Array, Input
 from tilegen.spec.outline import launch_of
-from tilegen.verifying.floats import at_offsets
+from tilegen.verifying.floats import at_offsets, count_ctas, count_effort
 from tilegen.verifying.images import list_ctas
 from tilegen.verifying.verified import Verified, count
 
@@ -26,6 +26,7 @@ VerifyKernel = Callable[[Built, Sequence[int]], Verified]
 Written = Mapping[str, tuple[Array, Array]]  # of arrays by name, sorted offsets and the elements there
 # A kernel run with its default parameters, over elements of each array that it reads, by offset.
 CarryOut = Callable[[Built, Mapping[str, Input]], Written]
+_MOST_EFFORT = 1 << 30  # of all CTAs of all passes, as count_effort has it: half a minute
 _TOO_LONG = "the passes are too long to run together in NumPy"
 
 
@@ -104,6 +105,12 @@ def run_together(
         compared = (claims.compare(name, *got[name], loose[name][1]) for name in outputs)
         lines += [f"against: {one}".replace("float: ", "") for one in compared]
     return lines
+
+
+def takes_long_together(built: BuiltProgram) -> bool:
+    """Whether NumPy needs minutes for what all passes together mean at the defaults."""
+    efforts = (count_effort(k.spec, _case_of(k)) * count_ctas(k, _case_of(k)) for k in list_launched(built))
+    return sum(efforts) > _MOST_EFFORT
 
 
 def mean_together(built: BuiltProgram, inputs: Mapping[str, Input], is_tight: bool = True) -> dict[str, Held]:
