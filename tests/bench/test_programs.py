@@ -107,7 +107,7 @@ class Kernels:
     def __init__(self, watch: FakeWatch, is_early: bool = False):
         self.watch, self.is_early, self.workspaces, self.log = watch, is_early, set[tuple[int, int]](), list[str]()
 
-    def rows(self, x: Any, sums: Any, twice: Any, m: Any, *_: Any) -> None:
+    def rows(self, x: Any, sums: Any, twice: Any, *_: Any) -> None:
         self.watch.spend(30.0)
         self.log.append("rows")
         self.workspaces.add((x.ctypes.data, sums.ctypes.data))
@@ -115,7 +115,7 @@ class Kernels:
         floats(sums)[:] = floats(x).reshape(M, N).sum(1)
         floats(twice)[:] = 2 * floats(sums)
 
-    def all(self, y: Any, sums: Any, twice: Any, m: Any, *_: Any) -> None:
+    def all(self, y: Any, sums: Any, twice: Any, *_: Any) -> None:
         self.watch.spend(20.0)
         self.log.append("all")
         values = np.zeros(M) if self.is_early and self.is_behind() else floats(sums)
