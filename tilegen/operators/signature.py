@@ -25,7 +25,7 @@ from tilegen.operators.sizes import (
     solve_sizes,
 )
 from tilegen.plan import Param
-from tilegen.planner import plan_program, plan_spec
+from tilegen.planner import plan_loaded
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import declared_buffers
 from tilegen.spec.program import Program
@@ -122,8 +122,7 @@ def derive_signature(name: str, spec: Spec | Program) -> OperatorSignature:
     Raises CallError TG715 for a kernel that takes no tensor, and for a result whose form does not follow from the
     arguments by plain arithmetic; SpecError for ops that no variant carries out.
     """
-    plan = plan_program(spec) if isinstance(spec, Program) else plan_spec(spec)
-    terms = give_parts(spec, terms_of(spec, plan))
+    terms = give_parts(spec, terms_of(spec, plan_loaded(spec)))
     given = [a for a in terms.arrays if a.access != "out"]
     if not given:
         what = ", ".join(a.name for a in terms.arrays) or "nothing"
