@@ -69,7 +69,7 @@ def _ask_driver(device: int) -> tuple[int, int]:
 
 
 def make_kernel(spec: Spec | Program, arch: str) -> Kernel:
-    """The kernel for an arch, or that of all passes, proved and compiled: ``adapt_kernel`` of what ``compile`` makes."""
+    """The kernel for an arch, or that of all passes, proved and compiled, and adapted (``adapt_kernel``)."""
     built = build(spec if spec.arch == arch else load(spec, arch))
     return adapt_kernel(kernel_of(built), built.spec)
 
