@@ -177,7 +177,7 @@ def test_one_part_is_one_kernel_also_in_a_pass() -> None:
     given = spec_of((1 << 16,), "all")
     assert isinstance(load(given), Program)
     with pytest.raises(SpecError, match="write 'parts: 1'"):
-        load_kernel(given, what="a bench")
+        load_kernel(given, what="a page")
     one = load(spec_of((1 << 16,), "all", parts=1))
     assert isinstance(one, Spec)
     given |= {"passes": [{"name": "only", "ops": given.pop("ops")}]}

@@ -23,11 +23,12 @@ from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
 from tilegen.ops.operand import dimension_iters
 from tilegen.pipeline import Built, BuiltProgram, Source, build, load
-from tilegen.plan import Memory, Plan, arguments, arrays, tensor_maps
+from tilegen.plan import Memory, Plan, ProgramPlan, arguments, arrays, tensor_maps
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.programs import workspace_bytes
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import declared_buffers
+from tilegen.spec.program import Program
 
 _KEPT_SIZES = 64  # sets of runtime parameters whose descriptors' extents are kept
 
@@ -82,10 +83,16 @@ def choose_arch(asked: str, capability: tuple[int, int]) -> str:
 
 
 # ---------------------------------------------------------------- what the kernel asks of a call
-def terms_of(spec: Spec, plan: Plan) -> KernelSignature:
-    """The terms of a kernel, from what the spec says of its buffers and the plan of its launch."""
-    shared = plan_shared(plan)
+def terms_of(spec: Spec | Program, plan: Plan | ProgramPlan) -> KernelSignature:
+    """The terms of a kernel, from what the spec says of its buffers and the plan of its launch.
+
+    Those of a program have its arrays and parameters; what its kernels are launched with, ``program_terms`` says.
+    """
     declared = declared_buffers(spec)
+    if isinstance(plan, ProgramPlan):
+        given = tuple(_argument(m, declared[m.name]) for m in plan.arrays)
+        return KernelSignature(plan.name, plan.arch, given, arguments(plan.params), (1, 1, 1), (1, 1, 1), 1, 0)
+    shared = plan_shared(plan)
     return KernelSignature(
         plan.name, plan.arch, tuple(_argument(m, declared[m.name]) for m in arrays(plan)),
         arguments(plan.params), plan.launched_grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
@@ -96,11 +103,9 @@ def terms_of(spec: Spec, plan: Plan) -> KernelSignature:
 
 def program_terms(built: BuiltProgram) -> ProgramSignature:
     """The terms of a program: its arrays and parameters together, and what each kernel is launched with."""
-    plan, declared = built.plan, {b.name: b for b in built.spec.buffers}
-    arguments_ = tuple(_argument(m, declared[m.name]) for m in plan.arrays)
-    whole = KernelSignature(plan.name, plan.arch, arguments_, arguments(plan.params), (1, 1, 1), (1, 1, 1), 1, 0)
-    passes = tuple(PassTerms(one.name, one.when) for one in plan.passes)
-    return ProgramSignature(whole, passes, tuple((m.name, workspace_bytes(m)) for m in plan.workspaces), plan.counts)
+    plan, passes = built.plan, tuple(PassTerms(one.name, one.when) for one in built.plan.passes)
+    workspaces = tuple((m.name, workspace_bytes(m)) for m in plan.workspaces)
+    return ProgramSignature(terms_of(built.spec, plan), passes, workspaces, plan.counts)
 
 
 def _argument(m: Memory, b: Buffer) -> ArrayArgument:

@@ -88,6 +88,11 @@ def plan_spec(spec: Spec) -> Plan:
     )  # fmt: skip
 
 
+def plan_loaded(loaded: Spec | Program) -> Plan | ProgramPlan:
+    """The plan of what ``load`` gives, one kernel or several. Raises SpecError (TG3xx)."""
+    return plan_program(loaded) if isinstance(loaded, Program) else plan_spec(loaded)
+
+
 def plan_program(program: Program) -> ProgramPlan:
     """The plans of all passes, and what a launch of them takes. Raises SpecError with the errors of all passes."""
     plans, errors = list[Plan](), list[Diagnostic]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,8 +66,10 @@ class FakeWatch:
         assert not self.is_capturing
 
 
-def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable[..., None]) -> None:
-    """Put NumPy behind the GPU room, and ``kernel(arrays of bytes)`` behind every launch."""
+def fake_gpu(
+    monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable[..., None] | Mapping[str, Callable[..., None]]
+) -> None:
+    """Put NumPy behind the GPU room, and ``kernel(arrays of bytes)`` behind every launch, or one by its name."""
 
     def fill_random(_: Any, image: Any, seed: int, mask: int = 0xFF) -> None:
         image[:] = np.random.default_rng(seed).integers(0, 256, image.size, np.uint8) & mask
@@ -107,11 +109,16 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable
     def open_stopwatch(_: Any) -> Iterator[FakeWatch]:
         yield watch
 
-    def load(*_: Any) -> Any:
-        return lambda grid, block, arguments, shared_mem: kernel(*arguments)
+    def load(_: Any, how: gpu.GpuLaunch) -> Any:
+        run = kernel if callable(kernel) else kernel[how.kernel]
+        return lambda grid, block, arguments, shared_mem: run(*arguments)
+
+    def bind(function: Any, how: gpu.GpuLaunch, arguments: Any) -> Callable[[], None]:
+        """A launch that overlaps needs CUDA's driver, and runs here as any other."""
+        return lambda: function(how.grid, how.block, arguments, shared_mem=how.shared_bytes)
 
     pretended = {
-        "require_gpu": lambda *_: DEVICE, "open_stopwatch": open_stopwatch, "load_function": load,
+        "require_gpu": lambda *_: DEVICE, "open_stopwatch": open_stopwatch, "load_function": load, "bind_launch": bind,
         "allocate_bytes": lambda n: np.zeros(n, np.uint8), "fill_random": fill_random, "gather_image": gather,
         "fill_bytes": lambda image, value: image.fill(value), "compare_images": compare, "copy_bytes": copy,
         "free_memory": lambda: None, "fill_normal": fill_normal, "multiply_rows": multiply_rows,
@@ -124,4 +131,4 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable
     for room in ("buffers", "running"):
         monkeypatch.setattr(f"tilegen.bench.{room}.compile_for", lambda *_: None)
     for room in ("checking", "running"):
-        monkeypatch.setattr(f"tilegen.bench.{room}.verify_gpu", lambda *_, **__: None)
+        monkeypatch.setattr(f"tilegen.bench.{room}.verify_built", lambda *_, **__: None)

@@ -112,3 +112,22 @@ def test_bench_of_a_copy(tmp_path: Path) -> None:
     (found,) = json.loads(done.stdout)["results"]
     assert found["launches"] == 20 and found["cold"] and 0.3 < found["median_us"] < 50
     assert {"copy", "cupy"} <= set(found["peers"])
+
+
+@pytest.mark.parametrize("stem", ["sum_all", "max_columns", "squared_error", "layernorm_backward"])
+def test_passes_beside_a_copy(stem: str) -> None:
+    """A launch leaves what its passes leave one by one, then both are timed in graphs."""
+    done = CliRunner().invoke(cli, ["bench", str(SPECS / f"{stem}.yaml"), "--format", "json", "--rounds", "5"])
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads(done.stdout)["results"]
+    assert len(found["passes"]) == 2 and "passes leave one by one" in found["checked"]
+    assert found["workspace_bytes"] > 0 and found["median_us"] > 1 and "copy" in found["peers"]
+
+
+def test_a_gemm_that_ctas_share_beside_cublas() -> None:
+    pytest.importorskip("torch")
+    words = ["bench", str(SPECS / "gemm_split.yaml"), "--format", "json", "--rounds", "5", "--against", "cublas"]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, done.output
+    (found,) = json.loads(done.stdout)["results"]
+    assert "against float64" in found["checked"] and found["tflops"] > 1 and list(found["peers"]) == ["cublas"]

@@ -343,3 +343,51 @@ def bench(stem: str, *words: str) -> Any:
     done = CliRunner().invoke(cli, ["bench", path, *words, "--format", "json", "--rounds", "3"])
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)["results"][0]
+
+
+# ---------------------------------------------------------------- passes
+@pytest.fixture(scope="module")
+def sum_all() -> Any:
+    return tilegen.torch_op("tests::sum_all", ROOT / "specs" / "sum_all.yaml")
+
+
+def near(found: Any, x: Any) -> bool:
+    return bool(torch.allclose(found.double(), x.double().sum(), rtol=1e-4, atol=1e-1))
+
+
+def test_opcheck_of_passes(sum_all: Any) -> None:
+    check_all(torch.ops.tests.sum_all.default, (torch.randn(70_001, device="cuda"),))
+    for n in (1, 4096, 1_000_003):
+        x = torch.randn(n, device="cuda")
+        assert near(sum_all(x), x)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_passes_in_a_compiled_graph(sum_all: Any, mode: str) -> None:
+    """With reduce-overhead torch asserts that no memory of its graph is alive that it does not know."""
+    compiled = torch.compile(lambda x: sum_all(x * 2) + 1, fullgraph=True, mode=mode)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x = torch.randn(300_000, device="cuda")
+        assert near(compiled(x) - 1, x * 2)
+
+
+def test_passes_in_a_captured_graph_on_streams(sum_all: Any) -> None:
+    x = torch.randn(300_000, device="cuda")
+    sum_all(x)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = sum_all(x)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x.copy_(torch.randn_like(x))
+        graph.replay()
+        assert near(y, x)
+    streams, found = [torch.cuda.Stream() for _ in range(4)], []
+    torch.cuda.synchronize()
+    for k in range(40):
+        with torch.cuda.stream(streams[k % 4]):
+            found.append((k, sum_all(x * (k + 1))))
+    torch.cuda.synchronize()
+    assert all(near(one, x * (k + 1)) for k, one in found)

@@ -21,7 +21,6 @@ from tilegen.errors import CallError, EnvironmentLack
 from tilegen.gpu.call import Kernel
 from tilegen.operators import planning
 from tilegen.operators.planning import Kernels
-from tilegen.operators.signature import give_parts
 
 SMALL = {"M": 3, "N": 64, "T": 32}
 
@@ -39,9 +38,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> PretendedTorch:
 def make_small(spec: Any, arch: str) -> Kernel:
     """A kernel on the pretended GPU, with the terms of an operator."""
     made = draft(spec)
-    kernel, _ = pretend_kernel(made)
-    kernel.terms = give_parts(made.spec, kernel.terms)
-    return kernel
+    return planning.adapt_kernel(pretend_kernel(made)[0], made.spec)
 
 
 def random(*shape: int, dtype: Any = np.float32) -> Any:

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from click.testing import CliRunner
 from specs.kernels import PROGRAMS
 from specs.test_golden import compare_golden
 
@@ -13,8 +14,11 @@ from programs.kernels import SLOW, SMALL, build_program, build_small, every_prog
 from tests.meaning import PASSES
 from tilegen import pipeline
 from tilegen.arch import ARCHES
+from tilegen.cli import cli
 from tilegen.gpu import compile_cubin, find_compilers
-from tilegen.planner import plan_program
+from tilegen.planner import plan_loaded, plan_program
+from tilegen.render.programs import render_program
+from tilegen.report import resolved_text
 from tilegen.report.programs import explain_program_text, program_lines
 from tilegen.spec.printing import print_spec
 from tilegen.verifying.programs import run_together
@@ -29,6 +33,21 @@ def test_golden(path):
     assert built.source.count('extern "C" __global__') == len(built.passes)
 
 
+BOTH = """\
+kernel: both
+params: {M: 64}  # kept
+buffers:
+  X: {scope: global, dtype: float32, shape: [M, 32]}
+  Y: {scope: workspace, dtype: float32, shape: [32, M]}
+  Z: {scope: global, dtype: float32, shape: [32, M]}
+passes:
+  - name: turn
+    ops: [permute: {src: X, dst: Y, axes: [1, 0]}]
+  - name: move  # kept
+    threads: 64
+    ops:
+      - copy: {src: Y, dst: Z}
+"""
 SIZES = [(name, number) for name, sizes in SMALL.items() for number in range(len(sizes))]
 
 
@@ -53,6 +72,33 @@ def test_a_printed_program_loads_as_it_was_and_builds_to_the_same_text(path):
     assert print_spec(pipeline.expand(again)) == re.sub(r"^ *# .*\n", "", text, flags=re.M)
     plan = plan_program(again)
     assert [p.roles for p in plan.plans] == [p.roles for p in build_program(path).plan.plans]
+
+
+@every_program
+def test_what_is_resolved_leaves_nothing_open_and_is_the_same_text(path):
+    built = build_program(path)
+    text = resolved_text(built.spec, built.plan)
+    before = path.read_text(encoding="utf-8").splitlines()
+    assert [s for s in before if s.lstrip()[:1] == "#"] == [s for s in text.splitlines() if s.lstrip()[:1] == "#"]
+    assert "auto" not in re.sub(r"#.*", "", text)
+    again = pipeline.load(text)
+    plan = plan_loaded(again)
+    assert render_program(plan) == built.source
+    assert resolved_text(again, plan) == text, "resolving twice changes nothing"
+
+
+def test_ops_on_whole_arrays_are_resolved_where_they_stand(tmp_path):
+    """An op of a pass gets its own fields, one that became passes those of its call; the command line prints them."""
+    path = tmp_path / "both.yaml"
+    path.write_text(BOTH, encoding="utf-8")
+    done = CliRunner().invoke(cli, ["explain", str(path), "--resolved", "--set", "M=96"])
+    assert done.exit_code == 0, done.output
+    assert "M: 96" in done.stdout and done.stdout.count("# kept") == 2
+    assert re.search(r"permute: \{src: X, dst: Y, axes: \[1, 0\], .*variant: ", done.stdout)
+    assert re.search(r"copy: \{src: Y, dst: Z, .*scope: cta, variant: ", done.stdout)
+    assert pipeline.build(done.stdout).source == pipeline.build(path, params={"M": 96}).source
+    wrong = CliRunner().invoke(cli, ["explain", str(path), "--resolved", "--pass", "turn"])
+    assert wrong.exit_code == 2 and "it takes no --pass" in wrong.output
 
 
 @every_program

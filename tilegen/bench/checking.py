@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from tilegen.bench.products import Product, read_rows
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.gpu.call.arrays import dense_strides
-from tilegen.pipeline import Built
-from tilegen.verifying import verify_gpu
+from tilegen.pipeline import Built, BuiltProgram
+from tilegen.plan import ProgramPlan
+from tilegen.verifying import verify_built
 
 SMALL_BYTES = 4 << 20  # up to here NumPy's meaning of the whole spec is asked as well
 SMALL_FLOPS = 1 << 31  # of a product: up to here, within its bounds
@@ -50,19 +51,21 @@ def asks_numpy(meaning: Meaning | Product | str) -> bool:
     return isinstance(meaning, str) or meaning.array_bytes <= SMALL_BYTES
 
 
-def check_kernel(session: Session, built: Built, task: Task, kernel: Candidate, expected: Any, seed: int | None) -> str:
+def check_kernel(
+    session: Session, built: Built | BuiltProgram, task: Task, kernel: Candidate, expected: Any, seed: int | None
+) -> str:
     """How the kernel was found to be right; no seed: NumPy has said so before. Raises ProofError TG421 if it is not."""
     if isinstance(task.meaning, Product):
         small = seed is not None and asks_numpy(task.meaning)
         if small:
-            verify_gpu(built, [seed or 0])
+            verify_built(built, "gpu", [seed or 0])
         numpy = ", and within the bounds of the spec's meaning in NumPy" if small or seed is None else ""
         return f"{expected} against float64, every element written{numpy}"
     checks = []
     if seed is None:
         checks.append("against the spec's meaning in NumPy, before")
     elif asks_numpy(task.meaning):
-        verify_gpu(built, [seed])
+        verify_built(built, "gpu", [seed])
         checks.append("against the spec's meaning in NumPy")
     if expected is not None:
         meaning = task.meaning
@@ -71,6 +74,38 @@ def check_kernel(session: Session, built: Built, task: Task, kernel: Candidate, 
             raise ProofError(Diagnostic("TG421", describe_difference(meaning, found)))
         checks.append("against a plain loop on the GPU")
     return "every byte " + " and ".join(checks)
+
+
+def check_passes(session: Session, program: ProgramPlan, images: Mapping[str, Any], passes: Sequence[Candidate]) -> str:
+    """A launch of all passes beside the same passes with a wait behind each, on the first set, bit for bit.
+
+    ``images``: the arrays and workspaces of that set. Raises ProofError TG421 where a launch leaves something else, as
+    it may where a pass starts before the one before it has written.
+    """
+    written = [m for m in program.arrays if m.access != "in"]
+    starts = {m.name: _keep_image(images[m.name]) for m in written if m.access == "inout"}
+    alone: dict[str, Any] = {}
+    for waits in (True, False):
+        for name in (*(m.name for m in written), *(m.name for m in program.workspaces)):
+            gpu.copy_bytes(starts[name], images[name]) if name in starts else gpu.fill_bytes(images[name], gpu.POISON)
+        for one in passes:
+            one(0)
+            if waits:
+                session.watch.synchronize()
+        if waits:
+            alone = {m.name: _keep_image(images[m.name]) for m in written}
+    for name, image in alone.items():
+        if found := gpu.compare_images(session.watch.instruments, images[name], image):
+            message = f"{program.name}: a launch of all passes leaves other bytes in {name} than its passes one by one"
+            where = f"byte {found.first_byte} is the first of {found.count} that differ"
+            raise ProofError(Diagnostic("TG421", f"{message}: {where}"))
+    return f"a launch leaves every byte that its {len(passes)} passes leave one by one"
+
+
+def _keep_image(image: Any) -> Any:
+    kept = gpu.allocate_bytes(image.nbytes)
+    gpu.copy_bytes(image, kept)
+    return kept
 
 
 def _check_peer(session: Session, task: Task, peer: Peer, prepared: Prepared, expected: Any) -> None:

@@ -17,6 +17,9 @@ from tilegen.index import evaluate
 from tilegen.index.runs import Run, fuse
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall
+from tilegen.spec.program import Program
+
+_NO_MEANING = "the spec is not one copy or one permute of whole arrays, and no gemm"
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,14 @@ def is_copy(meaning: Meaning) -> bool:
     return len(merged_dims(meaning.shape, meaning.axes)) <= 1
 
 
-def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | Product | str:
-    """What a spec does that multiplies or permutes whole arrays, or copies one in one op; or why there is nothing."""
+def derive_meaning(spec: Spec | Program, params: Mapping[str, int]) -> Meaning | Product | str:
+    """What a spec does that multiplies or permutes whole arrays, or copies one in one op; or why there is nothing.
+
+    Several kernels together mean a product where they were made of one gemm, else nothing that has a name here.
+    """
     if is_product(spec):
         return derive_product(spec, params)
-    found = _find_arrays(spec, params)
+    found = _NO_MEANING if isinstance(spec, Program) else _find_arrays(spec, params)
     if isinstance(found, str):
         return found
     source, target, axes = found
@@ -77,15 +83,14 @@ def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | Product |
 
 def _find_arrays(spec: Spec, params: Mapping[str, int]) -> tuple[Buffer, Buffer, tuple[int, ...] | None] | str:
     """Source, target and axes (None: a copy) of the spec's only op, or why there are none."""
-    none = "the spec is not one copy or one permute of whole arrays, and no gemm"
     op = spec.whole or (spec.ops[0] if len(spec.ops) == 1 else None)
     if isinstance(op, WholeCall):
         if (axes := WHOLE_OPS[op.op].axes(op)) is None:
-            return none
+            return _NO_MEANING
         (source,), (target,) = ([op.arrays[n] for n in names] for names in (op.form.reads, op.form.writes))
         return source, target, axes
     if not isinstance(op, Call) or op.when is not True or (axes := OPS[op.op].axes(op)) is None:
-        return none
+        return _NO_MEANING
     regions = (*op.read, *op.written)
     for region in regions:
         if tuple(region.lengths) != _shape_of(region.buffer, params):

@@ -57,16 +57,20 @@ class Timed:
     rounds: Mapping[str, tuple[float, ...]]
 
 
-def plan_rotation(set_bytes: int, l2_bytes: int, memory_bytes: int) -> Rotation:
+def plan_rotation(set_bytes: int, l2_bytes: int, memory_bytes: int, workspace_bytes: int = 0) -> Rotation:
     """As many sets as four times the L2 takes, two at least, 256 and a sixth of the memory at most.
+
+    Each set has a workspace beside its ``set_bytes``. A workspace takes memory and makes nothing cold: peers have none.
 
     >>> plan_rotation(2 << 30, 60 << 20, 140 << 30), plan_rotation(1 << 20, 60 << 20, 140 << 30)
     (Rotation(sets=2, is_cold=False), Rotation(sets=240, is_cold=False))
     >>> plan_rotation(1 << 10, 60 << 20, 140 << 30)
     Rotation(sets=256, is_cold=True)
+    >>> plan_rotation(1 << 20, 60 << 20, 1 << 30, workspace_bytes=19 << 20)
+    Rotation(sets=8, is_cold=True)
     """
     wanted = -(-COLD_L2S * l2_bytes // set_bytes)
-    fitting = memory_bytes // 6 // set_bytes
+    fitting = memory_bytes // 6 // (set_bytes + workspace_bytes)
     sets = max(1, min(max(2, wanted), MOST_SETS, fitting))
     return Rotation(sets, sets * set_bytes < COLD_L2S * l2_bytes)
 

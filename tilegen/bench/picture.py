@@ -114,13 +114,28 @@ def result_text(result: Result) -> str:
     rows = [result.mine, *result.peers]
     bars = bars_of(result)
     cells = [(*_cells(result, row), draw_bar(bar.share).ljust(TEXT_CELLS)) for row, bar in zip(rows, bars, strict=True)]
-    lines = [_title(result), *draw_table(_PRODUCT_HEAD if result.flops else _HEAD, cells, indent="  ")]
+    lines = [
+        _title(result),
+        *_pass_lines(result),
+        *draw_table(_PRODUCT_HEAD if result.flops else _HEAD, cells, indent="  "),
+    ]
     lines += [f"  {row.name}: {row.detail}" for row in result.peers if row.detail]
     lines += [f"  absent: {peer.name} ({peer.reason})" for peer in result.absent]
     lines.append("  ratio: a peer's time over tilegen's, median of pairs; above 1 tilegen is faster")
     lines += _ceiling_lines(result)
     lines += [f"  checked: {result.checked}", f"  timed: {_method(result)}"]
     return "\n".join(lines)
+
+
+def _pass_lines(result: Result) -> list[str]:
+    """What a launch of a program runs, and the memory that it needs beside the arrays."""
+    if not result.passes:
+        return []
+    count = count_words(len(result.passes), "pass", "passes")
+    said = f"  a launch is {count}: {', '.join(result.passes)}"
+    if result.workspace_bytes:
+        said += f"; workspace {_spell_bytes(result.workspace_bytes)}, whose traffic is not counted"
+    return [said]
 
 
 def _ceiling_lines(result: Result) -> list[str]:
@@ -144,9 +159,13 @@ def _ceiling_lines(result: Result) -> list[str]:
 
 def _title(result: Result) -> str:
     params = "".join(f" {name}={value}" for name, value in result.params.items())
-    moved = f"{result.moved_bytes / 1e6:.1f} MB" if result.moved_bytes >= 1e5 else f"{result.moved_bytes} bytes"
+    moved = _spell_bytes(result.moved_bytes)
     what = f"{result.meaning}; {moved}" if result.flops else f"{moved} read and written"
     return f"{result.kernel}{params}: {what}, {result.arch} on {result.device}"
+
+
+def _spell_bytes(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e5 else f"{count} bytes"
 
 
 def _cells(result: Result, row: Row) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.op import OP as GEMM
 from tilegen.ops.gemm.problem import Matrix, read_problem
 from tilegen.spec.data import Spec, WholeCall
+from tilegen.spec.program import Program
 
 Doubles = NDArray[np.float64]
 
@@ -109,12 +110,12 @@ class Product:
         )
 
 
-def is_product(spec: Spec) -> bool:
-    """Is the spec a product of whole arrays?"""
+def is_product(spec: Spec | Program) -> bool:
+    """Is the spec a product of whole arrays, in one kernel or several?"""
     return spec.whole is not None and spec.whole.op == GEMM.name
 
 
-def derive_product(spec: Spec, params: Mapping[str, int]) -> Product:
+def derive_product(spec: Spec | Program, params: Mapping[str, int]) -> Product:
     """The product that a spec is, with these runtime parameters; of others the defaults."""
     call = spec.whole
     assert call is not None

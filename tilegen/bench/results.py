@@ -38,6 +38,8 @@ class Result:
     """One kernel beside its peers. ``moved_bytes``: each input read once and each output written once.
 
     Of a product, ``flops`` are its multiplications and additions, ``reached`` the ceilings for them, the highest first.
+    Of a program, ``passes`` are those that were launched, and ``workspace_bytes`` what a launch takes beside arrays:
+    traffic there is no part of ``moved_bytes``.
     """
 
     kernel: str
@@ -59,6 +61,8 @@ class Result:
     absent: tuple[Absent, ...]
     flops: int = 0
     reached: tuple[Reached, ...] = ()
+    passes: tuple[str, ...] = ()
+    workspace_bytes: int = 0
 
 
 def spell_rate(rate: float) -> str:
@@ -107,13 +111,19 @@ def result_data(result: Result) -> dict[str, Any]:
         "ceiling_gb_per_s": round(result.ceiling_gb_per_s, 1), **_timing(result, result.mine),
         "peers": {row.name: _timing(result, row) | _comparison(row) for row in result.peers},
         "absent": {peer.name: peer.reason for peer in result.absent},
-    } | _product_data(result)  # fmt: skip
+    } | _product_data(result) | _program_data(result)  # fmt: skip
 
 
 def _product_data(result: Result) -> dict[str, Any]:
     if not result.flops:
         return {}
     return {"flops": result.flops, "reached_tflops": {r.name: round(r.tflops, 1) for r in result.reached}}
+
+
+def _program_data(result: Result) -> dict[str, Any]:
+    if not result.passes:
+        return {}
+    return {"passes": list(result.passes), "workspace_bytes": result.workspace_bytes}
 
 
 def _timing(result: Result, row: Row) -> dict[str, Any]:

@@ -10,8 +10,15 @@ from statistics import median
 
 from tilegen import gpu
 from tilegen.arithmetic import TFLOAT32
-from tilegen.bench.buffers import lay_out, load_kernel, moved_bytes
-from tilegen.bench.checking import asks_numpy, check_kernel, expect_target, measure_kernel, prepare_peers
+from tilegen.bench.buffers import join_passes, lay_out, load_passes, moved_bytes, workspace_bytes
+from tilegen.bench.checking import (
+    asks_numpy,
+    check_kernel,
+    check_passes,
+    expect_target,
+    measure_kernel,
+    prepare_peers,
+)
 from tilegen.bench.meaning import Prepared, derive_meaning
 from tilegen.bench.measuring import (
     Candidate,
@@ -29,9 +36,9 @@ from tilegen.bench.peers import Absent, choose_peers, describe_absence
 from tilegen.bench.products import Product
 from tilegen.bench.results import Reached, Result, Row
 from tilegen.bench.user_functions import UserFunction, peers_of
-from tilegen.pipeline import Built
-from tilegen.proofs.meaning import parameter_cases
-from tilegen.verifying import compile_for, verify_gpu
+from tilegen.pipeline import Built, BuiltProgram, list_launched
+from tilegen.plan import default_values
+from tilegen.verifying import compile_for, verify_built
 
 KERNEL = "tilegen"
 
@@ -55,38 +62,44 @@ class BenchWishes:
 
 @dataclass(frozen=True)
 class Ready:
-    """A kernel that may be timed; ``is_verified``: it was compared with the spec's meaning in NumPy."""
+    """A kernel, or a program, that may be timed; ``is_verified``: it was compared with the spec's meaning in NumPy."""
 
-    built: Built
+    built: Built | BuiltProgram
     is_verified: bool = False
 
 
-def prepare_kernel(built: Built, seed: int, access: gpu.GpuAccess) -> Ready:
-    """All that can be done ahead: the kernel compiled, and compared in NumPy where NumPy is asked.
+def prepare_kernel(built: Built | BuiltProgram, seed: int, access: gpu.GpuAccess) -> Ready:
+    """All that can be done ahead: the kernels compiled, and compared in NumPy where NumPy is asked.
 
     Raises ProofError TG421 or TG427 where it is wrong, EnvironmentLack where it cannot be compiled or run.
     """
-    if asks_numpy(derive_meaning(built.spec, parameter_cases(built.spec)[0])):
-        verify_gpu(built, [seed], access=access)
+    if asks_numpy(derive_meaning(built.spec, default_values(built.spec.params))):
+        verify_built(built, "gpu", [seed], access=access)
         return Ready(built, is_verified=True)
-    compile_for(access.require(None), built)  # the cubin is kept on disk
+    for one in list_launched(built):
+        compile_for(access.require(None), one)  # the cubin is kept on disk
     return Ready(built)
 
 
-def bench_built(session: Session, built: Built, wishes: BenchWishes) -> Result:
+def bench_built(session: Session, built: Built | BuiltProgram, wishes: BenchWishes) -> Result:
     """Check the kernel and its peers, then time them in turns. The parameters have their defaults.
+
+    Of a program the candidate launches all passes, one after another, over a workspace for each set of buffers.
 
     Raises ProofError if the kernel writes anything but what the spec means, and InputError TG604 for a function of the
     user's that takes what the spec does not have; a peer that fails is named as absent.
     """
-    case = parameter_cases(built.spec)[0]
+    case = default_values(built.spec.params)
     own = peers_of(wishes.functions, built, case)
     task, sets, rotation = lay_out(session, built, case, wishes.seed)
-    kernel = load_kernel(session, built, case, sets)
+    passes = load_passes(session, built, case, sets)
+    kernel = join_passes(passes)
     expected = expect_target(session, task)
     product = task.meaning if isinstance(task.meaning, Product) else None
     accuracy = measure_kernel(task, expected, kernel) if product else None
     checked = check_kernel(session, built, task, kernel, expected, None if wishes.is_verified else wishes.seed)
+    if isinstance(built, BuiltProgram):
+        checked += f"; {check_passes(session, built.plan, sets[0], passes)}"
     peers = (*choose_peers(wishes.against, product is not None, bool(own)), *own)
     ready, absent = prepare_peers(session, task, peers, expected)
     candidates = {KERNEL: kernel} | {name: prepared.candidate for name, prepared in ready.items()}
@@ -103,8 +116,16 @@ def bench_built(session: Session, built: Built, wishes: BenchWishes) -> Result:
         hashlib.sha256(built.source.encode()).hexdigest(), str(task.meaning), checked, moved_bytes(built, case),
         launches, wishes.rounds, rotation.sets, rotation.is_cold, session.ceiling_gb_per_s, rows[0], tuple(rows[1:]),
         (*absent, *missing, *failed), product.flops if product else 0,
-        tuple(sorted(reached, key=lambda r: -r.tflops)),
+        tuple(sorted(reached, key=lambda r: -r.tflops)), _name_passes(built), workspace_bytes(built, case),
     )  # fmt: skip
+
+
+def _name_passes(built: Built | BuiltProgram) -> tuple[str, ...]:
+    """The passes that were launched, in order; none of a kernel alone."""
+    if isinstance(built, Built):
+        return ()
+    launched = {one.plan.name for one in list_launched(built)}
+    return tuple(one.name for one in built.plan.passes if one.plan.name in launched)
 
 
 def make_ready(

@@ -26,14 +26,14 @@ from tilegen.decisions import count_words
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.gpu.call import ArrayArgument
 from tilegen.gpu.call.kind_of_call import form_of_output
-from tilegen.pipeline import Built
-from tilegen.plan import arguments
+from tilegen.pipeline import Built, BuiltProgram, list_launched
+from tilegen.plan import arguments, arrays, default_values
 from tilegen.proofs.against import choose_given
-from tilegen.proofs.floats import FloatRun, run_bounded
+from tilegen.proofs.floats import FloatRun, Held, run_bounded
 from tilegen.reference import Array, Input
 from tilegen.spec.data import Buffer
 from tilegen.spec.outline import declared_buffers
-from tilegen.verifying import choose_ctas, locate
+from tilegen.verifying import choose_ctas, locate, mean_together, takes_long_together
 
 COMPILED = "compiled"
 
@@ -50,7 +50,7 @@ class UserFunction:
 class FunctionTask:
     """A function beside a kernel: its arguments are the tensors of ``inputs`` and ``scalars``, by name."""
 
-    built: Built
+    built: Built | BuiltProgram
     case: Mapping[str, int]
     function: Callable[..., Any]
     inputs: tuple[ArrayArgument, ...]
@@ -58,7 +58,9 @@ class FunctionTask:
     scalars: Mapping[str, int | float]
 
 
-def peers_of(functions: Sequence[UserFunction], built: Built, case: Mapping[str, int]) -> tuple[Peer, ...]:
+def peers_of(
+    functions: Sequence[UserFunction], built: Built | BuiltProgram, case: Mapping[str, int]
+) -> tuple[Peer, ...]:
     """Two peers of each function. Raises InputError TG604 for one that takes what the spec does not have."""
     peers = []
     for one in functions:
@@ -70,7 +72,7 @@ def peers_of(functions: Sequence[UserFunction], built: Built, case: Mapping[str,
     return tuple(peers)
 
 
-def bind_function(function: Callable[..., Any], built: Built, case: Mapping[str, int]) -> FunctionTask:
+def bind_function(function: Callable[..., Any], built: Built | BuiltProgram, case: Mapping[str, int]) -> FunctionTask:
     """What a function takes of a kernel's inputs and params."""
     known = terms_of(built.spec, built.plan).arrays
     inputs = {a.name: a for a in known if a.access != "out"}
@@ -113,12 +115,10 @@ def prepare_function(asked: FunctionTask, is_compiled: bool, task: Task) -> Prep
             return read_tensor(find()[product.d.name], product, rows)
 
         return Prepared(candidate, detail, read)
-    inputs = {
-        a.name: gpu.fetch_bytes(task.sets[0][a.name]).view(numpy_dtype(a.dtype))
-        for a in terms_of(asked.built.spec, asked.built.plan).arrays if a.access != "out"
-    }  # fmt: skip
+    touched = {m.name: m for one in list_launched(asked.built) for m in arrays(one.plan)}
+    held = {name: gpu.fetch_bytes(task.sets[0][name]).view(numpy_dtype(m.dtype)) for name, m in touched.items()}
     made = find()
-    compare_results(asked, inputs, {a.name: lay_out(torch, made[a.name], a, asked.case) for a in asked.outputs})
+    compare_results(asked, held, {a.name: lay_out(torch, made[a.name], a, asked.case) for a in asked.outputs})
     return Prepared(candidate, detail)
 
 
@@ -176,19 +176,17 @@ def name_results(outputs: Sequence[ArrayArgument], made: Any, case: Mapping[str,
 
 
 # ---------------------------------------------------------------- right before fast
-def compare_results(asked: FunctionTask, inputs: Mapping[str, Array], results: Mapping[str, Array]) -> None:
+def compare_results(asked: FunctionTask, held: Mapping[str, Array], results: Mapping[str, Array]) -> None:
     """Raise NotApplicable at the first element that is further from the spec's meaning than verify lets a kernel be.
 
-    ``inputs``, ``results``: physical images. Sums may be made in any order, as ``verify --against`` allows. Of a large
-    grid the elements of as many CTAs as are affordable are compared, from all over it.
+    ``held``: physical images of the arrays that kernels touch, workspaces too, as a launch has left them; ``results``:
+    what the function made. Sums may be made in any order, as ``verify --against`` allows. Of a large grid the elements
+    of as many CTAs as are affordable are compared, from all over it.
     """
-    spec, case = asked.built.spec, asked.case
-    declared = declared_buffers(spec)
-    elements = sum(int(np.prod(form_array(a, case)[0])) for a in asked.outputs)
-    given: dict[str, Input] = {name: image.__getitem__ for name, image in inputs.items()}
+    declared, case = declared_buffers(asked.built.spec), asked.case
+    given: dict[str, Input] = {name: image.__getitem__ for name, image in held.items()}
     with np.errstate(all="ignore"):  # random bits are NaNs of every kind
-        run = FloatRun(choose_ctas(asked.built, case, elements, seed=0), given, case)
-        bounds = run_bounded(spec, run, is_tight=False)
+        bounds = find_bounds(asked, given)
     for name, (at, want) in sorted(bounds.items()):
         got = results[name][at]
         wrong, _ = find_beyond(got, want)
@@ -204,3 +202,38 @@ def compare_results(asked: FunctionTask, inputs: Mapping[str, Array], results: M
 
 def _say_place(buffer: Buffer, offset: int, case: Mapping[str, int]) -> str:
     return f"{buffer.name}{locate(buffer, offset, case)}"
+
+
+def find_bounds(asked: FunctionTask, given: Mapping[str, Input]) -> dict[str, Held]:
+    """What the spec means by elements of the outputs, sums in any order.
+
+    Of a program: all passes composed. Where that takes NumPy long, what a workspace holds after a launch is taken for
+    exact, and CTAs of the passes that write outputs are asked. Raises NotApplicable where passes change what they read.
+    """
+    built, outputs = asked.built, {a.name for a in asked.outputs}
+    if isinstance(built, BuiltProgram):
+        if not takes_long_together(built):
+            read = {m.name: given[m.name] for m in built.plan.arrays if m.access != "out"}
+            composed = mean_together(built, read, is_tight=False)
+            return {name: bound for name, bound in composed.items() if name in outputs}
+        _refuse_changed(built, outputs)
+    elements = sum(int(np.prod(form_array(a, asked.case)[0])) for a in asked.outputs)
+    bounds: dict[str, Held] = {}
+    for one in list_launched(built):
+        own = default_values(one.spec.params)
+        case = own | {name: value for name, value in asked.case.items() if name in own}
+        read = {m.name: given[m.name] for m in arrays(one.plan) if m.access != "out"}
+        if outputs & {m.name for m in arrays(one.plan) if m.access != "in"}:
+            found = run_bounded(
+                one.spec, FloatRun(choose_ctas(one, case, elements, seed=0), read, case), is_tight=False
+            )
+            bounds |= {name: bound for name, bound in found.items() if name in outputs}
+    return bounds
+
+
+def _refuse_changed(built: BuiltProgram, outputs: set[str]) -> None:
+    """Raise NotApplicable where a pass reads an array that passes write: what it read is not there any more."""
+    for one in list_launched(built):
+        if changed := [m.name for m in arrays(one.plan) if m.access != "out" and m.name in outputs]:
+            said = f"the passes change {', '.join(changed)}, which {one.plan.name} reads"
+            raise NotApplicable(f"{said}, and NumPy takes too long for all of them: set smaller params")

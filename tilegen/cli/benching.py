@@ -31,7 +31,7 @@ from tilegen.cli.options import Manner
 from tilegen.cli.several import do_all, read_specs, sort_out, try_all
 from tilegen.cli.sharing import open_gpu
 from tilegen.errors import EnvironmentLack, TilegenError
-from tilegen.pipeline import Built, build_kernel, load, load_kernel
+from tilegen.pipeline import Built, BuiltProgram, build, load
 from tilegen.verifying import HERE
 
 
@@ -59,8 +59,8 @@ def bench_command(
     sources, manner = read_specs(specs), Manner(form, jobs=jobs)
     names = tuple(sources)
 
-    def make(name: str, processes: int = 1) -> Built:
-        return build_kernel(load_kernel(sources[name], arch, settings, processes, "bench"), processes)
+    def make(name: str, processes: int = 1) -> Built | BuiltProgram:
+        return build(sources[name], arch, settings, processes)
 
     def prepare(name: str, access: gpu.GpuAccess) -> Ready:
         return prepare_kernel(make(name), wishes.seed, access)

@@ -14,8 +14,8 @@ from tilegen.cli.progress import watch_one
 from tilegen.cli.several import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
-from tilegen.pipeline import Built, BuiltProgram, build, choose_pass, expand, explain, kernels_of, load, load_kernel
-from tilegen.planner import plan_spec
+from tilegen.pipeline import Built, BuiltProgram, build, choose_pass, expand, explain, kernels_of, load
+from tilegen.planner import plan_loaded, plan_spec
 from tilegen.report import (
     access_text,
     explain_access,
@@ -175,8 +175,8 @@ def resolve_command(wishes: ExplainWishes) -> int:
     if wishes.pass_name:
         raise click.UsageError("--resolved prints SPEC's own text, all of it: it takes no --pass")
     with watch_one(wishes.path):
-        spec = load_kernel(read_spec(wishes.path), wishes.arch, wishes.settings, wishes.jobs, what="--resolved")
-        resolved = resolved_text(spec, plan_spec(spec))
+        spec = _load(wishes)
+        resolved = resolved_text(spec, plan_loaded(spec))
     print_data(resolved.rstrip("\n"))
     return 0
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Union
 
-from tilegen.calling import choose_arch, terms_of
+from tilegen.calling import choose_arch, kernel_of
 from tilegen.errors import CallError, Diagnostic
-from tilegen.gpu import compile_cubin
-from tilegen.gpu.call import Kernel
+from tilegen.gpu.call import Kernel, ProgramKernel
 from tilegen.gpu.driver import load_driver
 from tilegen.operators.gradients import Gradients, part_of_function, part_of_kernel, plan_gradients
 from tilegen.operators.signature import OperatorSignature, derive_signature, give_parts
-from tilegen.pipeline import Source, build_kernel, load_kernel
+from tilegen.pipeline import Source, build, load
 from tilegen.spec.data import Spec
+from tilegen.spec.program import Program
 
 Settings = Mapping[str, int | float]
 Step = Union["Operator", Callable[..., Any]]
@@ -29,7 +29,8 @@ class Kernels:
     """
 
     def __init__(
-        self, spec: Spec, arch: str | None = None, make: Callable[[Spec, str], Kernel] | None = None,
+        self, spec: Spec | Program, arch: str | None = None,
+        make: Callable[[Spec | Program, str], Kernel] | None = None,
         capability_of: Callable[[int], tuple[int, int]] | None = None,
     ):  # fmt: skip
         self.spec, self.arch = spec, arch
@@ -67,11 +68,21 @@ def _ask_driver(device: int) -> tuple[int, int]:
     return load_driver().compute_capability(device)
 
 
-def make_kernel(spec: Spec, arch: str) -> Kernel:
-    """The kernel for an arch, proved and compiled; its callers bring what it writes in part."""
-    built = build_kernel(spec if spec.arch == arch else load_kernel(spec, arch))
-    terms = give_parts(built.spec, terms_of(built.spec, built.plan))
-    return Kernel(terms, compile_cubin(built.source, built.plan.arch, built.plan.name), built.source)
+def make_kernel(spec: Spec | Program, arch: str) -> Kernel:
+    """The kernel for an arch, or that of all passes, proved and compiled, and adapted (``adapt_kernel``)."""
+    built = build(spec if spec.arch == arch else load(spec, arch))
+    return adapt_kernel(kernel_of(built), built.spec)
+
+
+def adapt_kernel(kernel: Kernel, spec: Spec | Program) -> Kernel:
+    """A kernel as an operator calls it: callers bring what it writes in part, and it keeps no workspace.
+
+    torch's allocator gives memory of a capture to the graph's own pool, and takes it back there, as any operator's.
+    """
+    kernel.terms = give_parts(spec, kernel.terms)
+    if isinstance(kernel, ProgramKernel):
+        kernel.keeps_workspaces = False
+    return kernel
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ def plan_operator(
 
     ``params`` go to each spec that has them. Raises what ``load`` raises, and CallError TG715.
     """
-    spec = load_kernel(source, arch, params, what="an operator")
+    spec = load(source, arch, params)
     signature = derive_signature(name, spec)
     steps, parts = list[Step](), []
     for k, one in enumerate(backward):
@@ -106,8 +117,8 @@ def plan_operator(
     return Operator(signature, Kernels(spec, arch), plan_gradients(signature, parts), tuple(steps))
 
 
-def _load_part(source: Source, arch: str | None, params: Settings) -> Spec:
+def _load_part(source: Source, arch: str | None, params: Settings) -> Spec | Program:
     """A spec with those of the parameters that it has."""
-    spec = load_kernel(source, arch, what="an operator")
+    spec = load(source, arch)
     own = ({c.name for c in spec.constants} | {p.name for p in spec.params}) & set(params)
-    return load_kernel(spec, arch, {name: params[name] for name in own}) if own else spec
+    return load(spec, arch, {name: params[name] for name in own}) if own else spec

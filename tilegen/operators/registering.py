@@ -23,7 +23,8 @@ def torch_op(
     name: str, spec: Source, backward: Backward | Sequence[Backward] | None = None, *, arch: str | None = None,
     params: Mapping[str, int | float] | None = None,
 ) -> Any:  # fmt: skip
-    """An operator of torch that launches a spec's kernel: ``torch_op("mine::rmsnorm", "rmsnorm.yaml")(x, w)``.
+    """An operator of torch that launches a spec's kernel, or all of its passes in order:
+    ``torch_op("mine::rmsnorm", "rmsnorm.yaml")(x, w)``.
 
     ``name`` is ``namespace::name``; without a namespace it is ``tilegen``'s. The operator takes the spec's global
     buffers as tensors, in order, except those that are only written: it returns these. Tensors that are read and

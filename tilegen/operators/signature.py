@@ -25,9 +25,10 @@ from tilegen.operators.sizes import (
     solve_sizes,
 )
 from tilegen.plan import Param
-from tilegen.planner import plan_spec
+from tilegen.planner import plan_loaded
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import declared_buffers
+from tilegen.spec.program import Program
 
 NO_OPERATOR = "TG715"
 _NAMESPACE = "tilegen"
@@ -104,8 +105,8 @@ def refuse(message: str, mark: Mark | None = None, hint: str = "") -> CallError:
     return CallError(Diagnostic(NO_OPERATOR, message, mark, hint))
 
 
-def derive_signature(name: str, spec: Spec) -> OperatorSignature:
-    """The operator that a loaded spec is; nothing is proved or compiled.
+def derive_signature(name: str, spec: Spec | Program) -> OperatorSignature:
+    """The operator that a loaded spec is, of one kernel or of passes; nothing is proved or compiled.
 
     An array that is only written is a result, which each call allocates; one of which a part may be left unwritten
     (``partial``) keeps what it had there, so it is given and changed. Integer parameters are taken from the tensors'
@@ -121,7 +122,7 @@ def derive_signature(name: str, spec: Spec) -> OperatorSignature:
     Raises CallError TG715 for a kernel that takes no tensor, and for a result whose form does not follow from the
     arguments by plain arithmetic; SpecError for ops that no variant carries out.
     """
-    terms = give_parts(spec, terms_of(spec, plan_spec(spec)))
+    terms = give_parts(spec, terms_of(spec, plan_loaded(spec)))
     given = [a for a in terms.arrays if a.access != "out"]
     if not given:
         what = ", ".join(a.name for a in terms.arrays) or "nothing"
@@ -139,7 +140,7 @@ def derive_signature(name: str, spec: Spec) -> OperatorSignature:
     return OperatorSignature(name, terms, measures, asked, given[0].mark)
 
 
-def give_parts(spec: Spec, terms: KernelSignature) -> KernelSignature:
+def give_parts(spec: Spec | Program, terms: KernelSignature) -> KernelSignature:
     """The terms of a kernel whose callers bring what it writes in part: what is left unwritten is the caller's."""
     declared = declared_buffers(spec)
     arrays = tuple(

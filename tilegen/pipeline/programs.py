@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError, SpecError
+from tilegen.index import evaluate
 from tilegen.notebooks import Shown
 from tilegen.ops import expand_spec
 from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
-from tilegen.plan import ProgramPlan
+from tilegen.plan import ProgramPlan, default_values
 from tilegen.planner import chain_plans, plan_program
 from tilegen.spec.data import Spec
 from tilegen.spec.program import Program
@@ -44,6 +45,14 @@ class BuiltProgram(Shown):
 def kernels_of(built: Built | BuiltProgram) -> tuple[Built, ...]:
     """The kernels that were built: one, or those of the passes."""
     return built.passes if isinstance(built, BuiltProgram) else (built,)
+
+
+def list_launched(built: Built | BuiltProgram) -> tuple[Built, ...]:
+    """The kernels that a launch with the default parameters runs, in order: passes whose ``when`` holds."""
+    if isinstance(built, Built):
+        return (built,)
+    values = default_values([*built.spec.params, *(c.param for c in built.spec.counts)])
+    return tuple(k for one, k in zip(built.spec.passes, built.passes, strict=True) if evaluate(one.when, values))
 
 
 def settle_program(program: Program, processes: int = 1) -> Program:

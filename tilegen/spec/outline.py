@@ -29,6 +29,7 @@ from tilegen.spec.data import (
     WholeCall,
 )
 from tilegen.spec.phases import announced_bytes_of, barriers_of, trips_of
+from tilegen.spec.program import Program
 
 KINDS = get_args(Statement)
 _NEAR = (1 << 10, 4, 4)  # how far from the middle of a grid a CTA away from the edges is looked for
@@ -242,7 +243,7 @@ def fresh_name(name: str, taken: Collection[str]) -> str:
     return next(n for n in chain([name], (f"{name}{i}" for i in count(2))) if n not in taken)
 
 
-def declared_buffers(spec: Spec) -> dict[str, Buffer]:
+def declared_buffers(spec: Spec | Program) -> dict[str, Buffer]:
     """The buffers by name; an array of an op on whole arrays as its caller declares it, not as tile ops see it."""
     return {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
 

@@ -21,12 +21,15 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, to_plain
 class Pins:
     """What a spec leaves open, and what it is: keys of the spec, params by name, layouts of the buffers whose layout is
     'auto', and of each op, in the order in which they stand, its name and the fields that it gets.
+
+    ``passes``: the layouts and ops of each pass, in order; none of one kernel.
     """
 
     keys: Dict[str, Any] = field(default_factory=dict)
     params: Dict[str, int | float] = field(default_factory=dict)
     layouts: Dict[str, str] = field(default_factory=dict)
     ops: List[tuple[str, Dict[str, Any]]] = ()
+    passes: List[Pins] = ()
 
 
 class _Shared(Exception):
@@ -131,15 +134,22 @@ class _Pinner:
                 self.write(node, "choices", [number, *others])
             else:
                 self.write(node, "default", number) if isinstance(node, Mapping) else self.write(params, name, number)
-        self.pin_layouts(pins.layouts)
-        nodes = find_ops(self.root["ops"], {name for name, _ in pins.ops})
+        self.pin_kernel(self.root, pins)
+        passes = self.root.get("passes")
+        for node, own in zip(passes.items if isinstance(passes, Sequence) else (), pins.passes, strict=True):
+            assert isinstance(node, Mapping)
+            self.pin_kernel(node, own)
+        return self.make_edits()
+
+    def pin_kernel(self, part: Mapping, pins: Pins) -> None:
+        """Layouts and ops of the spec itself, or of a pass."""
+        self.pin_layouts(part.get("buffers"), pins.layouts)
+        nodes = find_ops(part["ops"], {name for name, _ in pins.ops}) if "ops" in part else ()
         for node, (_, fields) in zip(nodes, pins.ops, strict=True):
             for name, value in fields.items():
                 self.write(node, name, value)
-        return self.make_edits()
 
-    def pin_layouts(self, chosen: Dict[str, str]) -> None:
-        buffers = self.root.get("buffers")
+    def pin_layouts(self, buffers: Node | None, chosen: Dict[str, str]) -> None:
         for key, node in buffers.entries if isinstance(buffers, Mapping) else ():
             assert isinstance(node, Mapping)
             said = to_plain(node["layout"]) if "layout" in node else None

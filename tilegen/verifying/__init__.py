@@ -4,6 +4,7 @@ from tilegen.verifying.devices import SEEDS, choose_device, verify, verify_built
 from tilegen.verifying.floats import choose_ctas, verify_floats_run
 from tilegen.verifying.images import locate, make_image, verify_run
 from tilegen.verifying.on_gpu import HERE, compile_for, launch_case, verify_gpu
+from tilegen.verifying.programs import mean_together, takes_long_together
 from tilegen.verifying.verified import Verified, reads_arrays
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "launch_case",
     "locate",
     "make_image",
+    "mean_together",
     "reads_arrays",
+    "takes_long_together",
     "verify",
     "verify_built",
     "verify_floats_run",

@@ -9,17 +9,16 @@ import numpy as np
 
 from tilegen.dtypes import numpy_dtype
 from tilegen.gpu import POISON
-from tilegen.index import evaluate
 from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import interpret
-from tilegen.pipeline import Built, BuiltProgram
+from tilegen.pipeline import Built, BuiltProgram, list_launched
 from tilegen.plan import Memory, arrays, default_values
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
 from tilegen.proofs.floats import FloatRun, Held, compare_floats, draw_elements, find_places, run_bounded
 from tilegen.proofs.trips import is_affordable
 from tilegen.reference import Array, Input
 from tilegen.spec.outline import launch_of
-from tilegen.verifying.floats import at_offsets
+from tilegen.verifying.floats import at_offsets, count_ctas, count_effort
 from tilegen.verifying.images import list_ctas
 from tilegen.verifying.verified import Verified, count
 
@@ -27,6 +26,7 @@ VerifyKernel = Callable[[Built, Sequence[int]], Verified]
 Written = Mapping[str, tuple[Array, Array]]  # of arrays by name, sorted offsets and the elements there
 # A kernel run with its default parameters, over elements of each array that it reads, by offset.
 CarryOut = Callable[[Built, Mapping[str, Input]], Written]
+_MOST_EFFORT = 1 << 30  # of all CTAs of all passes, as count_effort has it: half a minute
 _TOO_LONG = "the passes are too long to run together in NumPy"
 
 
@@ -59,12 +59,7 @@ def verify_program(
 
 def _can_run_whole(built: BuiltProgram) -> bool:
     """Whether NumPy runs every CTA of every pass at the defaults in a minute or so."""
-    return all(is_affordable(k.spec, k.plan, _all_ctas(k), _case_of(k), ALL_TRIPS) for k in _launched(built))
-
-
-def _launched(built: BuiltProgram) -> list[Built]:
-    values = _values_of(built)
-    return [k for one, k in zip(built.spec.passes, built.passes, strict=True) if evaluate(one.when, values)]
+    return all(is_affordable(k.spec, k.plan, _all_ctas(k), _case_of(k), ALL_TRIPS) for k in list_launched(built))
 
 
 def _values_of(built: BuiltProgram) -> dict[str, int]:
@@ -94,10 +89,9 @@ def run_together(
     got: dict[str, tuple[Array, Array]] = {}
     want: dict[str, Held] = {}
     loose: dict[str, Held] = {}
-    for kernel in _launched(built):
-        exact = {m.name: inputs.get(m.name) or _poison(m) for m in arrays(kernel.plan) if m.access != "out"}
-        written = carry_out(kernel, {name: _over(elements, got.get(name)) for name, elements in exact.items()})
-        run = FloatRun(_all_ctas(kernel), exact, _case_of(kernel))
+    for kernel in list_launched(built):
+        run = _plan_run(kernel, inputs)
+        written = carry_out(kernel, {name: _over(elements, got.get(name)) for name, elements in run.inputs.items()})
         meant = run_bounded(kernel.spec, run, held=want)
         got_at = at_offsets(written)
         got |= {name: _lay_over(got.get(name), (at, got_at(name, at))) for name, (at, _) in meant.items()}
@@ -111,6 +105,29 @@ def run_together(
         compared = (claims.compare(name, *got[name], loose[name][1]) for name in outputs)
         lines += [f"against: {one}".replace("float: ", "") for one in compared]
     return lines
+
+
+def takes_long_together(built: BuiltProgram) -> bool:
+    """Whether NumPy needs minutes for what all passes together mean at the defaults."""
+    efforts = (count_effort(k.spec, _case_of(k)) * count_ctas(k, _case_of(k)) for k in list_launched(built))
+    return sum(efforts) > _MOST_EFFORT
+
+
+def mean_together(built: BuiltProgram, inputs: Mapping[str, Input], is_tight: bool = True) -> dict[str, Held]:
+    """What all passes together mean at the defaults: of each array that they write, offsets and elements with bounds.
+
+    ``inputs``: elements of the caller's arrays, by name. ``is_tight`` as ``run_bounded`` has it.
+    """
+    held: dict[str, Held] = {}
+    for kernel in list_launched(built):
+        held |= _join(held, run_bounded(kernel.spec, _plan_run(kernel, inputs), is_tight=is_tight, held=held))
+    return held
+
+
+def _plan_run(kernel: Built, inputs: Mapping[str, Input]) -> FloatRun:
+    """Every CTA of a pass over arrays as they are before the first pass: what nobody gave holds poison."""
+    exact = {m.name: inputs.get(m.name) or _poison(m) for m in arrays(kernel.plan) if m.access != "out"}
+    return FloatRun(_all_ctas(kernel), exact, _case_of(kernel))
 
 
 def _poison(memory: Memory) -> Input:

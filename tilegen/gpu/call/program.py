@@ -66,7 +66,8 @@ class ProgramKernel(Kernel):
 
     The workspace is memory of the first array's library, which that library keeps for the stream of the launch: calls
     on several streams have one each. While a stream is captured in a CUDA graph, the workspace belongs to this function
-    for as long as it lives, since the graph will use it again.
+    for as long as it lives, since the graph will use it again; unless not ``keeps_workspaces``, where the library keeps
+    memory of a capture for the graph.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class ProgramKernel(Kernel):
     ):  # fmt: skip
         super().__init__(program.whole, kernels[0].cubin, source, driver)
         self.program, self.kernels = program, tuple(kernels)
+        self.keeps_workspaces = True
         self._captured: list[Any] = []  # workspaces that graphs use
 
     def load(self, device: int) -> Function:
@@ -88,7 +90,7 @@ class ProgramKernel(Kernel):
         base = 0
         if launches.bring is not None:
             workspace, base = launches.bring()
-            if self._driver().is_capturing(kind.stream(kind.device)):
+            if self.keeps_workspaces and self._driver().is_capturing(kind.stream(kind.device)):
                 self._captured.append(workspace)
         for one in launches.passes:
             given = [base + n if is_own else pointers[n] for is_own, n in one.picks]
