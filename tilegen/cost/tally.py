@@ -21,6 +21,7 @@ class Work:
     that a tile's epilogue reads. ``unused_reads``: elements of a and b that warps read after a tile's last k-tile.
     ``k_parts``: warps that share K and add up sums of ``sum_bytes`` each at the end. ``singles``: elements of a and b
     that threads load one by one for one column of a tile's K. ``copies``: by which cp.async brings that column.
+    ``lines``: of 128 bytes, that 128 bytes of a row of a or b lie in, on average: 1 where all rows begin at lines.
     """
 
     variant: str
@@ -45,6 +46,7 @@ class Work:
     sum_bytes: int = 4
     singles: int = 0
     copies: float = 0
+    lines: float = 1.0
 
     @property
     def tiles(self) -> int:

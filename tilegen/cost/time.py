@@ -5,6 +5,7 @@ that they read, the L2 that tiles come from. What is not side by side is added: 
 (under the next tile's products where CTAs go on), a launch. CTAs go in waves.
 
 The shares of each rate that kernels reach, and what a panel and a cluster cost, are fitted to docs/results/gemm (H200).
+What parts of K cost, and rows that do not begin at lines of the L2, are fitted to docs/results/programs (H200).
 A warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than it multiplies.
 
 K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings,
@@ -50,8 +51,10 @@ _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that 
     2: ((8, 0.09), (32, 0.33), (64, 0.62), (128, 0.96), (192, 1.0), (256, 1.0)),
 }
 _L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
+_SECOND_LINE = 2.0  # times as long, where TMA reads a row of a box from two lines of the L2 (7 products, H200)
 _LAUNCH = 1.0e-6
-_EARLY_LAUNCH = 0.5e-6  # of a kernel whose CTAs are there when the one before ends: assumed
+_EARLY_LAUNCH = 0.3e-6  # of a kernel whose CTAs are there when the one before ends
+_PART, _SUMS_BYTES_PER_CLOCK = 160, 1000  # clocks of adding a part; sums are written, and read again, by all CTAs
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
@@ -149,28 +152,27 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
 class Adding:
     """What a second kernel does that adds up sums of parts of K.
 
-    ``sum_bytes``: of all sums, each read once. ``other_bytes``: of the result, and of what its epilogue reads.
-    ``ctas``: of its launch, ``is_early`` where that overlaps the kernel before.
+    ``parts``: of K. ``sum_bytes``: of all sums, each read once. ``other_bytes``: of the result, and of what its
+    epilogue reads. ``is_early``: whether its launch overlaps the kernel before.
     """
 
+    parts: int
     sum_bytes: int
     other_bytes: int
-    ctas: int
     is_early: bool
 
 
 def estimate_sum(adding: Adding, arch: str) -> float:
-    """Seconds of a second kernel. Sums come from the L2 where it holds all, else from memory. Not measured on a GPU.
+    """Seconds that parts of K take beside their products: sums are written and read, and parts are added in order.
 
-    >>> few, many = (estimate_sum(Adding(4 << n, 1 << n, 1 << (n - 11), True), "sm_90a") for n in (20, 26))
+    >>> few, many = (estimate_sum(Adding(4, 4 << n, 1 << n, True), "sm_90a") for n in (20, 26))
     >>> round(few * 1e6, 1), round(many * 1e6, 1)
-    (1.2, 70.4)
+    (3.1, 136.5)
     """
-    device, moved = typical_device(arch), adding.sum_bytes + adding.other_bytes
-    comes = moved / _L2_BYTES_PER_CLOCK / min(adding.ctas, device.sm_count) + 2 * _LATENCY
-    kept = adding.sum_bytes <= device.l2_bytes
-    memory = (adding.other_bytes if kept else moved) / device.memory_bytes_per_s
-    return max(comes / device.clock_hz, memory) + (_EARLY_LAUNCH if adding.is_early else _LAUNCH)
+    device = typical_device(arch)
+    clocks = 2 * _LATENCY + _PART * adding.parts + adding.sum_bytes / _SUMS_BYTES_PER_CLOCK
+    leaves = adding.other_bytes / device.memory_bytes_per_s
+    return max(clocks / device.clock_hz, leaves) + (_EARLY_LAUNCH if adding.is_early else _LAUNCH)
 
 
 @dataclass(frozen=True)
@@ -230,6 +232,8 @@ def _count_clocks(work: Work, tally: Tally, by: _Turns) -> dict[str, float]:
         "shared": (tally.staged + tally.read) / tiles / 128,
         "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
+    if work.load == BY_TMA:
+        clocks["l2"] *= 1 + _SECOND_LINE * (work.lines - 1)
     if work.load == BY_CP_ASYNC and bm * bn >= _FEW_SUMS * work.threads:
         clocks["multiply"] *= unit.alone
     if _multiplies_doubles(work) and work.load != BY_THREADS:

@@ -17,6 +17,7 @@ from tilegen.spec.form import operand_field
 from tilegen.spec.spelling import spell_index
 
 WIDEST = 16  # bytes of an access, and what TMA's rows are a multiple of
+LINE = 128  # bytes of a line of the L2
 MOST_PARTS = 64  # CTAs that may share K
 SUMS = {"float64": "float64", "int8": "int32", "uint8": "int32", "int32": "int32"}  # else float32
 
@@ -56,6 +57,16 @@ class Matrix:
         size, (batch, row, column) = DTYPES[self.dtype].bytes, self.strides
         pitches = [batch, row if self.runs_along_rows else column]
         return gcd(WIDEST, self.align_bytes, *(multiple(mul(p, size)) for p in pitches if p not in (0,)))
+
+    def count_lines(self, values: Mapping[str, int]) -> float:
+        """Lines of 128 bytes that 128 bytes of a row (or a column) lie in, on average over rows. ``values``: of params.
+
+        >>> [Matrix("A", "bfloat16", 8, n, (0, n, 1), 16).count_lines({}) for n in (64, 32, 1000)]
+        [1.0, 1.5, 1.875]
+        """
+        pitch = self.strides[1] if self.runs_along_rows else self.strides[2]
+        apart = LINE // gcd(LINE, int(evaluate(pitch, values)) * DTYPES[self.dtype].bytes)
+        return 2 - 1 / apart
 
     @property
     def whole_bytes(self) -> int:

@@ -22,6 +22,7 @@ from tilegen.ops.gemm.problem import (
     count_own_k_tiles,
     typical_batch,
     typical_sides,
+    typical_values,
 )
 from tilegen.spec.written import write_part
 
@@ -82,7 +83,8 @@ class Recipe(ABC):
     def describe_work(self, p: Problem) -> Work:
         """What a launch does of a problem (turned where the recipe is), in the numbers that closed forms take."""
         (bm, bn, bk), (m, n, k) = self.tile, typical_sides(p)
-        is_single = self.load == BY_THREADS
+        is_single, values = self.load == BY_THREADS, typical_values(p)
+        lines_a, lines_b = (x.count_lines(values) for x in (p.a, p.b))
         own = min(k, count_own_k_tiles(k, bk, p.parts)[1] * bk)
         return Work(
             self.variant, p.factors, (m, n, own), typical_batch(p), self.tile, bytes_of(p.a.dtype),
@@ -90,6 +92,7 @@ class Recipe(ABC):
             load=self.load, by_tma=can_store_by_tma(p), aside_bytes=count_aside(p, self.tile), k_parts=self.k_parts,
             sum_bytes=bytes_of(p.sums),
             singles=sum(n for x, n in ((p.a, bm), (p.b, bn)) if is_single and x.comes_singly),
+            lines=(bm * lines_a + bn * lines_b) / (bm + bn),
         )  # fmt: skip
 
     def staged_bytes(self, p: Problem) -> int:

@@ -115,7 +115,7 @@ def describe_adding(p: Problem, parts: int, arch: Arch) -> Adding:
     (m, n), values = _typical(p), typical_values(p)
     aside = sum(int(evaluate(mul(x.rows, x.columns), values)) * bytes_of(x.dtype) for x in p.named.values())
     made, is_early = m * n * bytes_of(p.d.dtype), "dependent_launch" in arch.features
-    return Adding(parts * m * n * bytes_of(p.sums), made + aside, choose_box(p, arch).count(p), is_early)
+    return Adding(parts, parts * m * n * bytes_of(p.sums), made + aside, is_early)
 
 
 def write_sum(w: Writing, shared: Problem, arch: Arch) -> dict[str, Any]:
