@@ -33,7 +33,7 @@ PER_INSTRUCTION = ("permute_sf", "copy_reg", "mma_fragments")
 
 def run_ncu(*arguments: str) -> str:
     """ncu's standard output (CSV), clocks untouched."""
-    command = ["ncu", "--clock-control", "none", "--csv", *arguments]
+    command = ["ncu", "--clock-control", "none", "--target-processes", "application-only", "--csv", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)

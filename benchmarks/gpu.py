@@ -17,9 +17,12 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +31,11 @@ from cases import Case, all_cases
 from compute_cases import ComputeCase, compute_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
 from gpu_files import gpu_file, hash_code, list_kernels, read_driver
-from launch_once import COUNTED_AT, build_for
+from launch_once import COUNTED_AT
 from launch_ways import check_ways
 from measure_cases import measure_cases
 from measure_compute import measure_compute
-from measure_kernels import LARGE, measure_kernel, summary
+from measure_kernels import LARGE, build_and_check, check_kernel, summary, time_kernel
 from measure_products import measure_products
 from measure_random import disassemble, explain_difference, measure_mixed, measure_random
 from permute_loop import measure_permute_loop
@@ -41,12 +44,14 @@ from soak import is_soaked, soak_kernels
 
 import tilegen
 from tilegen import bench, gpu
+from tilegen.pipeline import Built
 from tilegen.planner import plan_spec
 from tilegen.render import render
 from tilegen.verifying import compile_for
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
+WORKERS = max(1, min(12, (os.cpu_count() or 2) - 2))
 PARTS = ("kernels", "sanitizer", "soak", "loop", "random", "mixed", "calls", "cases", "compute", "products")
 
 
@@ -195,45 +200,84 @@ def list_failures(result: dict[str, Any]) -> list[str]:
 def run_kernels(
     session: bench.Session, specs: list[str], result: dict[str, Any], is_timed: bool
 ) -> Iterator[None]:  # fmt: skip
-    """Every spec: right, timed; the large ones again at sizes at which a time says something; at last all are counted.
+    """Every spec: right, launched in every way, counted; timed at last, the large ones at sizes at which it says much.
 
     Yields when a row has come. What is known of the kernels of other specs stays; where nothing is timed, and the code
     is the same, what is known of these too.
     """
-    before = result.get("kernels", {})
-    names = {Path(path).name for path in specs}
+    before, names = result.get("kernels", {}), {Path(path).name for path in specs}
     others = {Path(path).name for path in list_kernels()} - names
-    kernels = {name: row for name, row in result.get("kernels", {}).items() if row["spec"] in others}
+    kernels = {name: row for name, row in before.items() if row["spec"] in others}
     result["kernels"] = kernels
-    builds = {path: build_for(session.device, path) for path in specs}
-    large = {f"{Path(path).stem} large": (path, params) for path, params in LARGE if Path(path).name in names}
-    for path, built in builds.items():
-        row = {"spec": Path(path).name, "arch": built.plan.arch}
-        row |= {"params": COUNTED_AT[built.plan.name]} if built.plan.name in COUNTED_AT else {}
-        row |= measure_kernel(session, built, is_timed)
-        last = before.get(built.plan.name, {})
-        is_same = not is_timed and last.get("code_sha256") == row["code_sha256"]
-        kernels[built.plan.name] = (last if is_same else {}) | row
-        print(summary(built.plan.name, kernels[built.plan.name]), flush=True)
-        yield
-    for name, (path, params) in large.items() if is_timed else ():
-        built = tilegen.build(ROOT / path, params=params)
-        row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
-        kernels[name] = row | measure_kernel(session, built)
-        print(summary(name, kernels[name]), flush=True)
-        yield
-    known = result.get("launches", {})
-    ways = check_ways(session.device, list(builds.values()))
+    builds = dict[str, Built]()
+    with open_workers() as pool:
+        for path, (built, checked) in zip(specs, pool.map(build_and_check, specs), strict=True):
+            builds[path], name = built, built.plan.name
+            row = {"spec": Path(path).name, "arch": built.plan.arch}
+            row |= {"params": COUNTED_AT[name]} if name in COUNTED_AT else {}
+            last = before.get(name, {})
+            is_same = not is_timed and last.get("code_sha256") == checked["code_sha256"]
+            kernels[name] = (last if is_same else {}) | row | checked
+            print(summary(name, kernels[name]), flush=True)
+            yield
+        known = result.get("launches", {})
+        ways = merge_ways(pool.map(check_ways, (list(builds.values())[k::WORKERS] for k in range(WORKERS))))
     result["launches"] = {way: {n: s for n, s in known.get(way, {}).items() if n in kernels} | said
                           for way, said in ways.items()}  # fmt: skip
-    counted = count_kernels(specs)
+    count_specs(session, builds, result)
+    yield
+    for name, row in time_specs(session, builds, kernels) if is_timed else ():
+        kernels[name] = row
+        print(summary(name, row), flush=True)
+        yield
+    result["kernels"] = dict(sorted(kernels.items(), key=lambda item: (item[0].endswith(" large"), item[0])))
+    yield
+
+
+def count_specs(session: bench.Session, builds: Mapping[str, Built], result: dict[str, Any]) -> None:
+    """Put beside the kernel of every spec what ncu counts of it, and of some what it counts of each instruction."""
+    counted = count_kernels(list(builds))
     for built in builds.values():
-        kernels[built.plan.name]["counters"] = _with_witness(session.device, built, counted.get(built.plan.name))
+        row = result["kernels"][built.plan.name]
+        row["counters"] = _with_witness(session.device, built, counted.get(built.plan.name))
     result["per_instruction"] = result.get("per_instruction", {}) | {
         b.plan.name: count_instructions(b, path) for path, b in builds.items() if b.plan.name in PER_INSTRUCTION
     }
-    result["kernels"] = dict(sorted(kernels.items(), key=lambda item: (item[0].endswith(" large"), item[0])))
-    yield
+
+
+def time_specs(
+    session: bench.Session, builds: Mapping[str, Built], kernels: Mapping[str, dict[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, row) of every kernel that is right, with its times; then of the large ones."""
+    for built in builds.values():
+        row = kernels[built.plan.name]
+        if row["correct"]:
+            yield built.plan.name, row | time_kernel(session, built)
+    names = {Path(path).name for path in builds}
+    for path, params in LARGE:
+        if Path(path).name in names:
+            built = tilegen.build(ROOT / path, params=params)
+            row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
+            row |= check_kernel(session.device, built)
+            yield f"{Path(path).stem} large", row | (time_kernel(session, built) if row["correct"] else {})
+
+
+def open_workers() -> ProcessPoolExecutor:
+    """Processes that build, and check on the same GPU, while nothing is timed."""
+    return ProcessPoolExecutor(WORKERS, get_context("spawn"))
+
+
+def merge_ways(parts: Iterable[dict[str, dict[str, str]]]) -> dict[str, dict[str, str]]:
+    """What was said of all kernels, by the way of a launch, from what was said of some each.
+
+    >>> merge_ways([{"cupy": {"a": "ok"}}, {"cupy": {"b": "ok"}}])
+    {'cupy': {'a': 'ok', 'b': 'ok'}}
+    """
+    found: dict[str, dict[str, str]] = {}
+    for part in parts:
+        for way, said in part.items():
+            found.setdefault(way, {}).update(said)
+    return found
 
 
 def _with_witness(device: gpu.Device, built: Any, counted: dict[str, int] | None) -> dict[str, Any]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +23,7 @@ from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import render
 from tilegen.verifying import compile_for, launch_case, make_image
 
+FEW = 8  # specs that are built one after another
 # Sizes at which large specs are verified and counted; the products of measure_products are of their own.
 COUNTED_AT = {
     "attention": {"BH": 2, "S": 1000}, "gemm_bias_gelu": {"M": 512, "N": 512, "K": 512},
@@ -51,11 +56,21 @@ def build_for(
     return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
 
 
+def build_all(
+    device: gpu.Device, paths: Sequence[str], sizes: Mapping[str, Mapping[str, int]] = COUNTED_AT, proved: bool = False
+) -> list[Built]:
+    """The kernels of specs; of many, in as many processes as there are CPUs."""
+    build = partial(build_for, device, sizes=sizes, proved=proved)
+    if len(paths) < FEW:
+        return [build(path) for path in paths]
+    with ProcessPoolExecutor(max(1, min(12, (os.cpu_count() or 2) - 2)), get_context("spawn")) as pool:
+        return list(pool.map(build, paths))
+
+
 def main(arguments: list[str]) -> None:
     device = gpu.require_gpu()
     sizes = SANITIZED_AT if "--sanitized" in arguments else COUNTED_AT
-    for path in (a for a in arguments if a != "--sanitized"):
-        built = build_for(device, path, sizes)
+    for built in build_all(device, [a for a in arguments if a != "--sanitized"], sizes):
         case = parameter_cases(built.spec)[0]
         memories = arrays(built.plan)
         images = {m.name: make_image(built.spec, m, case, 1) for m in memories}

@@ -36,8 +36,11 @@ Case = Mapping[str, int]
 Start = Callable[[Built, Case, list[Any]], None]  # starts a kernel over CuPy arrays of raw bytes
 
 
-def check_ways(device: gpu.Device, builds: Sequence[Built]) -> dict[str, dict[str, str]]:
+def check_ways(builds: Sequence[Built]) -> dict[str, dict[str, str]]:
     """Per way and kernel "ok", or what is wrong: every byte of every array, for every parameter case."""
+    device = gpu.require_gpu()
+    if not builds:
+        return {}
     ways: dict[str, Start] = {"header": start_by_header(builds), "cupy": start_by_cupy(device, builds)}
     if importlib.util.find_spec("torch"):
         ways["torch"] = start_by_torch(device, builds)
@@ -177,7 +180,7 @@ def forms(kernel: Kernel, case: Case) -> list[tuple[str, tuple[int, ...], tuple[
 def main(paths: Sequence[str]) -> int:
     device = gpu.require_gpu()
     specs = paths or list_kernels()
-    found = check_ways(device, [build_for(device, path) for path in specs])
+    found = check_ways([build_for(device, path) for path in specs])
     for way, kernels in found.items():
         wrong = {name: said for name, said in kernels.items() if said != "ok"}
         print(f"{way}: {len(kernels) - len(wrong)} of {len(kernels)} kernels are right, byte for byte")

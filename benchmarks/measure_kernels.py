@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_files import hash_code
+from launch_once import build_for
 
 from tilegen import bench, gpu
 from tilegen.errors import TilegenError
@@ -21,18 +22,28 @@ SAYING_BYTES = 16 << 20  # below, launch overhead is all that a ratio to a copy 
 TIMED = ("bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling")
 
 
-def measure_kernel(session: bench.Session, built: Built, is_timed: bool = True) -> dict[str, Any]:
-    """Correctness over two seeds and every parameter case; registers; the median time and the ratios to peers."""
+def check_kernel(device: gpu.Device, built: Built) -> dict[str, Any]:
+    """Correctness over two seeds and every parameter case, and registers; ``error`` where it is wrong."""
     row: dict[str, Any] = {"code_sha256": hash_code(built.source)}
     try:
         verified = verify_gpu(built, [1, 2])
-        cubin = compile_for(session.device, built)
-        times = timing(bench.bench_built(session, built, bench.BenchWishes(is_verified=True))) if is_timed else {}
+        cubin = compile_for(device, built)
     except (TilegenError, gpu.CompileError) as error:
         return row | {"correct": False, "error": str(error)[:400]}
     exact = {} if computes(built.spec) else {"max_error": 0}
-    row |= {"correct": True} | exact | {"cases": list(verified.lines)}
-    return row | resources(cubin) | times
+    return row | {"correct": True} | exact | {"cases": list(verified.lines)} | resources(cubin)
+
+
+def build_and_check(path: str) -> tuple[Built, dict[str, Any]]:
+    """A spec's kernel, and its row without times; runs in a process of its own."""
+    device = gpu.require_gpu()
+    built = build_for(device, path)
+    return built, check_kernel(device, built)
+
+
+def time_kernel(session: bench.Session, built: Built) -> dict[str, Any]:
+    """The median time and the ratios to peers of a kernel that is right."""
+    return timing(bench.bench_built(session, built, bench.BenchWishes(is_verified=True)))
 
 
 def resources(cubin: gpu.Cubin) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 from counting import WITNESSES, compare_counts, count_kernels, is_as_predicted
-from launch_once import build_for
+from launch_once import build_all
 from mixed_widths import SEEDS, count_sectors, draw_mixed
 from random_kernels import draw_kernel
 
@@ -44,7 +44,7 @@ def count_drawn(device: gpu.Device, drawn: Iterable[tuple[str, str]]) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         paths = [write_kernel(Path(folder), name, text) for name, text in drawn]
         counted = count_kernels(paths, WITNESSES)
-        builds = [build_for(device, path, proved=True) for path in paths]
+        builds = build_all(device, paths, proved=True)
     out: dict[str, Any] = {"kernels": len(builds), "equal": 0, "others": {}}
     for built in builds:
         name = built.plan.name
