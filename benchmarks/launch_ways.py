@@ -49,13 +49,16 @@ def check_ways(builds: Sequence[Built]) -> dict[str, dict[str, str]]:
 
 def check_kernel(built: Built, start: Start) -> str:
     """The word "ok", or the first thing that is wrong."""
+    import cupy
+
     names = [m.name for m in arrays(built.plan)]
     try:
         for case in parameter_cases(built.spec):
 
             def run(inputs: Any, outputs: Any, case: Case = case) -> Any:
                 begin = lambda given: start(built, case, given)  # noqa: E731
-                return gpu.run_guarded(built.plan.name, names, begin, inputs, outputs)
+                with cupy.cuda.Stream():  # torch takes the pointer of the default stream, 0, for a stream of its pool
+                    return gpu.run_guarded(built.plan.name, names, begin, inputs, outputs)
 
             if computes(built.spec):
                 verify_floats_run(built, case, 1, run, None)

@@ -1,4 +1,4 @@
-"""docs/results.md, the measured parts of performance.md, hopper.md and gemm.md, pictures: from docs/results/*.json.
+"""docs/results.md, the measured parts of other pages of docs/, and pictures: from docs/results/*.json.
 
 ``python benchmarks/results_page.py`` rewrites them.
 """
@@ -14,6 +14,7 @@ from typing import Any
 from cases_page import case_tables, draw_cases, experiment_tables, row_table, tile_table
 from gemm_page import gemm_table, product_rows
 from ladder_page import ladder_table
+from programs_page import BY_PARTS, array_table, say_regret, split_table
 from r_page import R_TABLE, run_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,6 +22,7 @@ PAGE = ROOT / "docs" / "results.md"
 PERFORMANCE = ROOT / "docs" / "performance.md"
 HOPPER = ROOT / "docs" / "hopper.md"
 GEMM = ROOT / "docs" / "gemm.md"
+PASSES = ROOT / "docs" / "passes.md"
 _MOST_NAMED = 8  # rows of which one thing is said that are named, and not only counted
 _COUNTED = {
     "shared_ld": "shared load wavefronts", "shared_st": "shared store wavefronts", "shared_ldsm": "ldmatrix wavefronts",
@@ -66,6 +68,8 @@ def fill_measured(text: str) -> str:
             return f"{match[1]}{_stack(gemm_table(*file) for file in files)}\n{match[3]}"
         if match[2] == "products":
             return f"{match[1]}{_stack(product_rows(*file) for file in read_results('products'))}\n{match[3]}"
+        if match[2] in ("named", "long", "arrays", "regret"):
+            return f"{match[1]}{program_part(match[2])}\n{match[3]}"
         if match[2] == "r":
             found = [result for name, result in read_results("gemm") if name.startswith(R_TABLE)]
             return f"{match[1]}{chr(10).join(map(run_tables, found or [None]))}\n{match[3]}"
@@ -79,6 +83,15 @@ def fill_measured(text: str) -> str:
         return f"{match[1]}{chr(10).join(parts) or 'Not measured yet.'}\n{match[3]}"
 
     return _MEASURED.sub(fill, text)
+
+
+def program_part(part: str) -> str:
+    """What is measured of specs that become several kernels: a group of products, arrays, or the regret of split."""
+    files = read_results("programs")
+    timed = [file for file in files if not file[0].startswith(BY_PARTS)]
+    if part == "regret":
+        return _stack(say_regret(name, timed[-1][1], by) for name, by in files if name.startswith(BY_PARTS))
+    return _stack(array_table(*file) if part == "arrays" else split_table(*file, part) for file in timed)
 
 
 def draw_pictures() -> Iterator[tuple[Path, str]]:
@@ -318,7 +331,7 @@ def product_table(rows: dict[str, Any]) -> str:
 
 def main() -> None:
     PAGE.write_text(write_page(), encoding="utf-8")
-    for path in (PERFORMANCE, HOPPER, GEMM):
+    for path in (PERFORMANCE, HOPPER, GEMM, PASSES):
         path.write_text(fill_measured(path.read_text(encoding="utf-8")), encoding="utf-8")
     for path, text in draw_pictures():
         path.write_text(text, encoding="utf-8")

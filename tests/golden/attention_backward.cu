@@ -93,7 +93,8 @@ attention_backward_delta(const bfloat16_t *__restrict__ O, const bfloat16_t *__r
     float r[1];  // S[4:8@laneid] + R[8:1@laneid] [4, 1]
 
     #pragma unroll
-    for (int row = bx * 128 + warpid * 4; row < bx * 128 + warpid * 4 + 128; row += 32) {
+    for (int i = 0; i < 4; ++i) {
+        const int row = bx * 128 + i * 32 + warpid * 4;
         // reduce O[by, row : +4] dO[by, row : +4] -> r
         sum_O_dO_r(laneid, S, row, r, &O[by * S * 64 + row * 64], &dO[by * S * 64 + row * 64]);
         // copy r[:, 0] -> delta[by, row : +4]

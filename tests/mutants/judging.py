@@ -38,7 +38,7 @@ EQUIVALENT = {
     "other alignment": "is accessed one element at a time",
 }  # fmt: skip
 _IN_ANOTHER_ORDER = "adds the same terms in another order"  # the results differ in their rounding alone
-OTHER_ORDER = {"half away": _IN_ANOTHER_ORDER, "one residue": _IN_ANOTHER_ORDER}
+OTHER_ORDER = dict.fromkeys(("half away", "one residue", "other stage"), _IN_ANOTHER_ORDER)
 WHOLE_GRID = {
     finding.UNPROVEN_MEETING, finding.UNPROVEN_RANGE, finding.UNPROVEN_ALIGNMENT, finding.UNPROVEN_CLAIM,
     finding.TWO_OWNERS, finding.NO_OWNER, finding.NOT_PARTITIONED,

@@ -13,7 +13,7 @@ from tilegen.pipeline import BuiltProgram, build
 
 # Sizes at which all CTAs of all passes run in NumPy, corners among them.
 SMALL: dict[str, tuple[Mapping[str, int], ...]] = {
-    "layernorm_backward": ({"M": 9, "N": 512, "T": 64}, {"M": 1, "N": 32, "T": 32}, {"M": 130, "N": 64, "T": 32}),
+    "layernorm_backward": ({"M": 9, "N": 512, "T": 64}, {"M": 1, "N": 512, "T": 64}, {"M": 130, "N": 512, "T": 64}),
     "gemm_split_k": ({"N": 512, "K": 512}, {"N": 512, "K": 384, "P": 2}, {"N": 512, "K": 1088, "P": 16}),
     "gemm_split": ({"N": 64, "K": 512}, {"M": 100, "N": 72, "K": 1088}),
     "sum_all": ({"N": 9000}, {"N": 1, "T": 32}, {"N": 4096, "T": 512}),

@@ -30,8 +30,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from math import hypot
+
+import numpy as np
 
 from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
@@ -47,8 +48,8 @@ _FEW_SUMS, _ALONE = 128, 1.09  # of a thread: with as many a CTA is alone, and h
 _DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 1.0, BY_THREADS: 0.5}  # the same of float64
 _DOUBLE_FEW = {1: 1.1, 2: 1.055}  # times as long, where so few CTAs of a multiprocessor hide their waits
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
-    1: ((8, 0.07), (32, 0.25), (64, 0.45), (128, 0.76), (192, 0.93), (256, 0.97)),
-    2: ((8, 0.09), (32, 0.33), (64, 0.62), (128, 0.96), (192, 1.0), (256, 1.0)),
+    1: ((8, 32, 64, 128, 192, 256), (0.07, 0.25, 0.45, 0.76, 0.93, 0.97)),
+    2: ((8, 32, 64, 128, 192, 256), (0.09, 0.33, 0.62, 0.96, 1.0, 1.0)),
 }
 _L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
 _SECOND_LINE = 2.0  # times as long, where TMA reads a row of a box from two lines of the L2 (7 products, H200)
@@ -336,7 +337,7 @@ def _multiplies_doubles(work: Work) -> bool:
 
 def _share_of_wgmma(work: Work, per_sm: int) -> float:
     warpgroups = work.threads // 128 - 1  # beside that of the loading warp
-    return _interpolate(_WGMMA_SHARE[warpgroups], work.tile[1])
+    return float(np.interp(work.tile[1], *_WGMMA_SHARE[warpgroups]))
 
 
 def _share_of_mma_sync(work: Work, per_sm: int) -> float:
@@ -359,14 +360,6 @@ def _share_of_products(work: Work, per_sm: int = 1) -> float:
     products = rows * columns * bk / work.k_parts
     loads = products * (1 / rows + 1 / columns) * work.factor_bytes / 16
     return _SHARE * products / (products + loads + _K_TILE + _COPY * work.copies * bk / work.threads)
-
-
-def _interpolate(points: tuple[tuple[int, float], ...], x: int) -> float:
-    """Between points of a table, straight lines; beyond them its ends."""
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if x <= x1:
-            return y0 + (y1 - y0) * max(0, x - x0) / (x1 - x0)
-    return points[-1][1]
 
 
 @dataclass(frozen=True)
