@@ -117,6 +117,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         f" `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).{_witness_text(kernels)}{_since_text(kernels)}",
         launch_line(result.get("launches", {})),
         sanitizer_line(kernels),
+        soak_line(kernels),
         counter_table(kernels),
         instruction_line(result.get("per_instruction", {})),
         random_lines(result.get("random", {})),
@@ -143,7 +144,17 @@ def _since_text(kernels: dict[str, Any]) -> str:
     return f" Changed since: {said}." if (said := _group_since(kernels)) else ""
 
 
-def _group_since(rows: dict[str, Any]) -> str:
+def soak_line(kernels: dict[str, Any]) -> str:
+    """Kernels with roles that were launched many times beside another kernel, and of which that is not said."""
+    rows = {name: k for name, k in kernels.items() if "soak" in k or "soak_since" in k}
+    if not rows:
+        return ""
+    said = sorted({k["soak"] for k in rows.values() if "soak" in k})
+    since = f" Changed since: {changed}." if (changed := _group_since(rows, "soak_since")) else ""
+    return f"Kernels with roles beside a kernel that competes for the GPU: {', '.join(said)}.{since}"
+
+
+def _group_since(rows: dict[str, Any], field: str = "since") -> str:
     """What has changed since, each with the rows of which that is said, or with how many they are.
 
     >>> _group_since({"a": {"since": "names"}, "b": {"since": "names"}, "c": {}})
@@ -151,8 +162,8 @@ def _group_since(rows: dict[str, Any]) -> str:
     """
     found: dict[str, list[str]] = {}
     for name, row in rows.items():
-        if "since" in row:
-            found.setdefault(row["since"], []).append(f"`{name}`")
+        if field in row:
+            found.setdefault(row[field], []).append(f"`{name}`")
     named = {why: ", ".join(own) if len(own) <= _MOST_NAMED else f"{len(own)} of them" for why, own in found.items()}
     return "; ".join(f"{why} ({who})" for why, who in named.items())
 
