@@ -14,6 +14,7 @@ from tilegen.kept import hand_on
 from tilegen.planner import find_surroundings
 from tilegen.spec.data import AUTO, Buffer, Call, Region, Spec
 from tilegen.spec.outline import map_calls
+from tilegen.spec.phases import barriers_of
 
 
 def pin_layout(spec: Spec, name: str, layout: Any, text: str = "") -> Spec:
@@ -26,6 +27,7 @@ def pin_layout(spec: Spec, name: str, layout: Any, text: str = "") -> Spec:
     buffers = tuple(changed.get(b.name, b) for b in spec.buffers)
     pinned = replace(spec, buffers=buffers, ops=map_calls(spec.ops, lambda call: _with_buffers(call, changed)))
     hand_on(find_surroundings, spec, pinned)
+    hand_on(barriers_of, spec, pinned)  # no layout has a say in what arrives
     return pinned
 
 

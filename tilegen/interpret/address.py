@@ -97,7 +97,7 @@ def find(ref: Ref, site: Site) -> MemoryPlace:
         check_int(address.offset, site.group.pick(own), site)
     same = ref.memory is root.memory or ref.memory.pitches == root.memory.pitches
     if place.coordinates is None or not same:
-        return MemoryPlace(root, (place.flat + own,) if root.pitches == (1,) else None, place.flat + own)
+        return MemoryPlace(root, (place.flat + own,) if root.is_row else None, place.flat + own)
     both = tuple(a + b for a, b in zip(place.coordinates, coordinates, strict=True))
     return MemoryPlace(root, both, place.flat + own)
 
@@ -105,7 +105,7 @@ def find(ref: Ref, site: Site) -> MemoryPlace:
 def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:
     """(root, flat offset of each thread of the group) of an access of ``elems`` elements, every check passed."""
     place, group = find(ref, site), site.group
-    root, flat = place.root, group.pick(place.flat)
+    root, flat = place.root.seen_by(group), group.pick(place.flat)
     coordinates = None if place.coordinates is None else tuple(group.pick(c) for c in place.coordinates)
     if coordinates is None:
         _check_extent(flat, root.span - elems + 1, f"offset of {root.memory.name}", root.span, elems, site)
@@ -114,14 +114,14 @@ def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:
     if root.memory.traits.is_held:
         return root, flat
     _check_width(root.memory, flat, elems, site)
-    return root, group.widen(flat)
+    return root, root.in_store(group.widen(flat))
 
 
 def _check_coordinates(root: Root, coordinates: tuple[Any, ...], flat: Any, elems: int, site: Site) -> None:
     name, last = root.memory.name, elems if len(root.shape) == 1 else 1
     for d, (c, extent) in enumerate(zip(coordinates, root.shape, strict=True)):
         _check_extent(c, extent - last + 1, f"index {d} of {name}", extent, last, site)
-    if len(root.shape) == 1 and root.pitches == (1,):
+    if root.is_row:
         if coordinates[0] is not flat and np.any(coordinates[0] != flat):
             _refuse_disagreement(name, coordinates[0], flat, site)
         return
@@ -134,8 +134,11 @@ def _check_coordinates(root: Root, coordinates: tuple[Any, ...], flat: Any, elem
 
 def _check_vector(root: Root, coordinates: tuple[Any, ...], flat: Any, elems: int, site: Site) -> None:
     """Every element of a vector is an element of the memory: it may run on into the next row only where rows touch."""
-    if any(p == 1 and np.all(c + elems <= n) for c, n, p in zip(coordinates, root.shape, root.pitches, strict=True)):
+    each = zip(coordinates, root.shape, root.pitches, strict=True)
+    if any(np.all(p == 1) and np.all(c + elems <= n) for c, n, p in each):
         return
+    if not all(isinstance(n, int) for n in (*root.shape, *root.pitches)):
+        site.fail(OUT_OF_BOUNDS, f"whether a vector of {root.memory.name} leaves its row is seen at one size only")
     rest = np.broadcast_to(flat, site.group.thread.shape)[:, None] + np.arange(elems)
     outside = np.zeros(rest.shape, bool)
     for pitch, extent in sorted(((p, n) for p, n in zip(root.pitches, root.shape, strict=True) if n > 1), reverse=True):
@@ -154,13 +157,13 @@ def _refuse_disagreement(name: str, want: Any, flat: Any, site: Site) -> None:
     site.fail(DISAGREE, message, thread)
 
 
-def _check_extent(c: Any, room: int, what: str, extent: int, elems: int, site: Site) -> None:
+def _check_extent(c: Any, room: Any, what: str, extent: Any, elems: int, site: Site) -> None:
     low, high = extremes(c)
-    if low >= 0 and high < room:
+    if low >= 0 and (high < room if isinstance(room, int) else np.all(c < room)):
         return
     thread = first((c < 0) | (c >= room))
     more = f" .. {at(c, thread) + elems - 1}" if elems > 1 else ""
-    site.fail(OUT_OF_BOUNDS, f"{what} is {at(c, thread)}{more}, outside [0, {extent})", thread)
+    site.fail(OUT_OF_BOUNDS, f"{what} is {at(c, thread)}{more}, outside [0, {at(extent, thread)})", thread)
 
 
 def _check_width(memory: Memory, flat: Any, elems: int, site: Site) -> None:

@@ -135,7 +135,7 @@ def _cells(step: Tma, store: Shared, start: Array, group: Group) -> Array:
 
 def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
     """(store, flat offsets, inside) of the box's elements in the array: (threads, elems), clamped where outside."""
-    root = site.view(step.map.memory).root
+    root = site.view(step.map.memory).root.seen_by(site.group)
     shape = [len(site.group), *step.map.box]
     flat, inside = np.zeros(shape, np.int64), np.ones(shape, bool)
     for k, (d, x, n) in enumerate(zip(step.map.dims, step.at, step.map.box, strict=True)):
@@ -153,9 +153,10 @@ def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
             row = int(np.argmax(apart != 0))
             message = f"a box of {root.memory.name} begins at {int(value[row])} of dimension {d}"
             site.fail(MISALIGNED, f"{message}, which is no multiple of {TMA_UNIT_BYTES} bytes", row)
-        inside &= (c >= 0) & (c < root.shape[d])
-        flat += np.clip(c, 0, root.shape[d] - 1) * root.pitches[d]
-    return root.store, flat.reshape(shape[0], -1), inside.reshape(shape[0], -1)
+        extent, pitch = (np.reshape(n, (-1, *[1] * len(axis))) for n in (root.shape[d], root.pitches[d]))
+        inside &= (c >= 0) & (c < extent)
+        flat += np.clip(c, 0, extent - 1) * pitch
+    return root.store, root.in_store(flat.reshape(shape[0], -1)), inside.reshape(shape[0], -1)
 
 
 # ---------------------------------------------------------------- loads

@@ -5,7 +5,10 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Index, evaluate
@@ -20,18 +23,22 @@ from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.interpret.watched import Watched
 from tilegen.plan import PRODUCTS, Memory, Plan, Repeat, Touch, begin, flatten, walk
 
+_LEAST_APART = 1 << 20  # whole pages of an array
+
 
 class Machine:
     """The state that all roles share."""
 
     def __init__(
-        self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int | float],
+        self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, Any],
         trips: Trips = ALL_TRIPS, domain: Domain = TYPED, log: Log | None = None,
     ):  # fmt: skip
         self.plan, self.crew, self.clocks, self.trips, self.domain = plan, crew, Clocks(crew), trips, domain
         self.log = log
         self.scalars = {p.name: float(params.get(p.name, p.default)) for p in plan.params if p.var is None}
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
+        self.steps_of = np.zeros(int(crew.case_of.max(initial=0)) + 1, np.int64)  # with each of the sizes
+        self.apart = 0  # elements from an array at one size to the same at the next
         self.waiting: dict[str, Any] = {}  # the Site where each role waits
         self.phases = Phases(plan, crew, self.clocks)
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
@@ -52,13 +59,19 @@ class Machine:
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
         pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16), self.domain)
+        if self.crew.cases:
+            spans = [np.max(self.number(m.span)) for m in self.plan.memories if m.traits.is_array]
+            self.apart = 1 << int(max([_LEAST_APART, *spans])).bit_length()
+            inputs = {name: partial(_read_within, self.apart, values) for name, values in inputs.items()}
         for memory in self.plan.memories:
             shape = tuple(self.number(n) for n in memory.shape)
             pitches = tuple(self.number(p) for p in memory.pitches)
             key = memory.name, memory.elem_bytes
             if key not in stores:
                 stores[key] = self._store(memory, uses.get(memory.name, Use()), pool, shape, inputs.get(memory.name))
-            place = MemoryPlace(Root(memory, stores[key], shape, pitches), (0,) * len(shape), 0, is_formal=False)
+            first = self.crew.case_of * self.apart if self.crew.cases and memory.traits.is_array else 0
+            root = Root(memory, stores[key], shape, pitches, first)
+            place = MemoryPlace(root, (0,) * len(shape), 0, is_formal=False)
             self.places.setdefault(memory.name, place)
             self.views[form(memory)] = place
 
@@ -107,9 +120,21 @@ class Machine:
         registers = tuple(found.pending() for store in self.watched if (found := store()) is not None)
         return self.phases.pending(), self.flights.pending(), registers
 
-    def number(self, x: Index) -> int:
-        """A value that depends on runtime params only."""
-        return int(evaluate(x, self.params))
+    def count(self, steps: int, group: Group) -> None:
+        """Count steps that a group has carried out, for all sizes that its CTAs run with."""
+        self.steps += steps
+        if self.crew.cases:
+            self.steps_of[group.cases] += steps
+
+    def number(self, x: Index) -> Any:
+        """A value that depends on runtime params only: of each CTA where these run with sizes by which it differs."""
+        value = np.asarray(evaluate(x, self.params))
+        return int(value.flat[0]) if (value == value.flat[0]).all() else value
+
+
+def _read_within(apart: int, values: Input, index: Array) -> Array:
+    """The elements of an array whose copies, one for each of several sizes, lie ``apart``."""
+    return values(index & (apart - 1))
 
 
 @dataclass

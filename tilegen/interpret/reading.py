@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.index import INT_LIMIT, Formula, Index, Var, dividends, is_wide, variables
+from tilegen.interpret.threads import Array, Group
 from tilegen.kept import keep
 from tilegen.plan import Memory, Ref, subscript
 
@@ -55,16 +56,41 @@ def read_address(ref: Ref) -> Address:
 # ---------------------------------------------------------------- names of memories
 @dataclass(frozen=True)
 class Root:
-    """A memory that exists, its extents as numbers."""
+    """A memory that exists, its extents as numbers, or as arrays where CTAs run with different sizes.
+
+    An array has an entry for each CTA, and for each thread once ``seen_by`` has picked it. ``first``: where the store
+    has the elements of each CTA's sizes, 0 where there are no others.
+    """
 
     memory: Memory
     store: Any
-    shape: tuple[int, ...]
-    pitches: tuple[int, ...]
+    shape: tuple[Any, ...]
+    pitches: tuple[Any, ...]
+    first: Any = 0
 
     @property
-    def span(self) -> int:
+    def span(self) -> Any:
         return sum((n - 1) * p for n, p in zip(self.shape, self.pitches, strict=True)) + 1
+
+    @property
+    def is_row(self) -> bool:
+        """Does an offset say the same as the one coordinate?"""
+        return len(self.pitches) == 1 and isinstance(self.pitches[0], int) and self.pitches[0] == 1
+
+    def seen_by(self, group: Group) -> Root:
+        """The root with an entry for each thread of a group."""
+        if isinstance(self.first, int):
+            return self
+        of_all = self.shape, self.pitches
+        shape, pitches = (tuple(n if isinstance(n, int) else n[group.cta] for n in x) for x in of_all)
+        return replace(self, shape=shape, pitches=pitches, first=self.first[group.cta])
+
+    def in_store(self, flat: Array) -> Array:
+        """Where the store has elements at these offsets, a row for each thread that the root is ``seen_by``."""
+        if isinstance(self.first, int):
+            return flat
+        result: Array = flat + self.first.reshape(-1, *[1] * (flat.ndim - 1))
+        return result
 
 
 @dataclass(frozen=True)

@@ -64,11 +64,7 @@ def interpret(
     """
     crew = gather(plan, ctas)
     machine = Machine(plan, crew, inputs, default_values(plan.params) | dict(params or {}), trips, domain)
-    take_turns(machine)
-    machine.flights.refuse_leftovers()
-    machine.phases.refuse_leftovers()
-    if plan.overlaps:
-        refuse_unfollowed(machine)
+    run_to_end(machine)
     found = {name: store.written() for name, store in machine.outputs.items()}
     written = {name: (at, values) for name, (at, values, _) in found.items()}
     return Outcome(written, {name: cta for name, (_, _, cta) in found.items()}, crew.ctas, machine.steps)
@@ -107,12 +103,21 @@ def gather(plan: Plan, ctas: Sequence[Sequence[int]]) -> Crew:
     return Crew(whole, plan.threads, plan.cluster, agents, roles, products, slots, overlaps)
 
 
+def run_to_end(machine: Machine) -> None:
+    """Let all roles end, and raise for what they leave behind."""
+    take_turns(machine)
+    machine.flights.refuse_leftovers()
+    machine.phases.refuse_leftovers()
+    if machine.plan.overlaps:
+        refuse_unfollowed(machine)
+
+
 def take_turns(machine: Machine) -> None:
     """Let the roles take turns until all have ended, or until the log is full and the others wait for those."""
     live, first = {}, 0
     for role in machine.plan.roles:
         group, env = muster(machine.crew, role, first)
-        env |= machine.params
+        env |= {name: x[group.cta] if isinstance(x, np.ndarray) else x for name, x in machine.params.items()}
         site = Site(machine, role, first, Frame(env, _definitions(machine, role), machine.places, own=set(env)), group)
         live[role.name] = run_steps(role.steps, site)
         first += role.threads
@@ -126,6 +131,7 @@ def take_turns(machine: Machine) -> None:
             if why is None:
                 del live[name]
                 machine.steps += 1
+                machine.steps_of += 1
             else:
                 waiting[name] = why
         if live and machine.steps == before:

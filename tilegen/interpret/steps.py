@@ -108,7 +108,7 @@ def run_trips_together(step: Repeat, site: Site) -> bool:
         for store, state in before:
             store.restore(state)
         return False
-    site.machine.steps += len(nest.body) * sum(map(len, parts))
+    site.machine.count(len(nest.body) * sum(map(len, parts)), site.group)
     return True
 
 
@@ -333,7 +333,7 @@ def run_steps(steps: Iterable[Step], site: Site) -> Iterator[str]:
         if structure is not None:
             yield from structure(step, site) or ()
             continue
-        site.machine.steps += 1
+        site.machine.count(1, site.group)
         found = effects(step)
         if found.instruction is not None:
             carry_out(step, found, site)
@@ -345,4 +345,4 @@ def run_steps(steps: Iterable[Step], site: Site) -> Iterator[str]:
             site.machine.waiting[site.role.name] = site
             yield why
         if blocked is not None:
-            site.machine.steps += 1
+            site.machine.count(1, site.group)

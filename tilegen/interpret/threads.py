@@ -36,6 +36,7 @@ class Crew:
     products: int = 0
     slots: int = 0  # mbarriers of each CTA
     overlaps: bool = False  # the kernels before may still run
+    cases: tuple[int, ...] = ()  # of each CTA the number of its sizes, where CTAs run with different ones
 
     @cached_property
     def warps(self) -> int:
@@ -127,9 +128,16 @@ class Crew:
 
     @cached_property
     def cluster_of_cta(self) -> Array:
-        names = [tuple(c // n for c, n in zip(cta, self.cluster, strict=True)) for cta in self.ctas]
+        cases = self.case_of.tolist()
+        names = [(case, *(c // n for c, n in zip(cta, self.cluster, strict=True)))
+                 for case, cta in zip(cases, self.ctas, strict=True)]  # fmt: skip
         numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
         return np.array([numbers[name] for name in names])
+
+    @cached_property
+    def case_of(self) -> Array:
+        """The number of the sizes that each CTA runs with."""
+        return np.array(self.cases or (0,) * len(self.ctas))
 
     def peer(self, cta: Array, rank: Array) -> Array:
         """The simulated CTA of a rank in the cluster of each."""
@@ -243,6 +251,11 @@ class Group:
     def cluster(self) -> Array:
         result: Array = self.crew.cluster_of[self.warp]
         return result
+
+    @cached_property
+    def cases(self) -> Array:
+        """The numbers of the sizes that CTAs here run with, each once."""
+        return np.flatnonzero(np.bincount(self.crew.case_of[self.cta]))
 
     @cached_property
     def whole(self) -> Array:

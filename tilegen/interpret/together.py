@@ -103,8 +103,8 @@ def _place_key(nest: Unrolled, site: Site) -> tuple[object, ...] | None:
         place = site.frame.places.get(name)
         if place is None:
             return None
-        key += [_number(place.root.store, stores), place.root.memory, place.root.shape]
-        key += [place.flat, place.coordinates] if place.root.memory.traits.is_held else []
+        key += [_number(place.root.store, stores), place.root.memory]
+        key += [place.root.shape, place.flat, place.coordinates] if place.root.memory.traits.is_held else []
     for name in nest.names:
         value = site.frame.env.get(name)
         key.append(value if name in site.frame.constants and isinstance(value, int) else None)

@@ -29,7 +29,7 @@ from tilegen.index.runs import counter
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan, begin, walk
-from tilegen.proofs.columns import Column, Observation, list_observations, settle
+from tilegen.proofs.columns import Column, Observation, list_observations, names_in, settle
 from tilegen.proofs.observed import ranks_of
 from tilegen.proofs.owned_boxes import read_boxes, written_boxes
 from tilegen.proofs.partition import are_own
@@ -81,12 +81,15 @@ def find_cta_classes(
         ctas = [*dict.fromkeys([*ctas, *(cta for x in twice for cta in x.ends(grid))])]
     together = whole_clusters(ctas, plan.cluster)
     table = Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*together, strict=True), strict=True)})
-    known = _find_known(table, observed.each, namer)
+    told, which = _tell_apart(table, observed.each)
+    known = _find_known(told, observed.each, namer)
     shown: Sequence[set[ShownOverlap]] | None = None
     if known is not None:
-        own, levels = _fold_loops(known, trips, len(together), namer)
+        own, levels = _fold_loops(known, trips, len(told.axes[CTA_AXES[0]]), namer)
+        own, levels = own[which], {loops: x[which] for loops, x in levels.items()}
         does = {cta: (int(n), *(x.name(cta) for x in twice)) for cta, n in zip(together, own.tolist(), strict=True)}
-        clusters = {cta: whole_clusters([cta], plan.cluster) for cta in together}
+        is_one = plan.cluster == (1, 1, 1)
+        clusters = {cta: (cta,) if is_one else whole_clusters([cta], plan.cluster) for cta in together}
         ranks = map(tuple, (np.array(together) % plan.cluster).tolist())
         both = zip(together, ranks, strict=True)
         named = {cta: namer.number((rank, *(does[c] for c in clusters[cta]))) for cta, rank in both}
@@ -155,6 +158,15 @@ def _combine_axes(axes: Sequence[tuple[Ints, bool]], grid: Cta) -> tuple[list[Ct
 # By the loops around: numbers over CTAs and trips, -1 where none is made.
 _Known = dict[tuple[str, ...], list[Ints]]
 _Levels = dict[tuple[str, ...], Ints]
+
+
+def _tell_apart(table: Table, observed: Sequence[Observation]) -> tuple[Table, Ints]:
+    """The table of CTAs that differ in an axis that an observation names, each once; and which of them each CTA is."""
+    columns = [c for o in observed if not o.is_overlap for c in o.options]
+    named = names_in(x for c in columns for x in (*c.seen, *c.guards, *(n for _, n in c.loops)))
+    rows = np.stack([x if name in named else np.zeros_like(x) for name, x in table.axes.items()], axis=1)
+    firsts, which = distinct_rows(rows)
+    return Table(table.case, {name: x[firsts] for name, x in table.axes.items()}), which
 
 
 def _find_known(table: Table, observed: Sequence[Observation], namer: Namer) -> _Known | None:

@@ -149,15 +149,23 @@ def check_meaning(
             outcome = interpret(plan, ctas, inputs, params, trips, domain)
         except FaultFound as found:
             raise ProofError(describe_fault(spec, found)) from None
-        wanted = run_with_writers(spec, outcome.ctas, inputs, params, trips, domain)
-        for name in sorted(set(wanted) | set(outcome.written)):
-            meant = wanted.get(name)
-            compare_images(spec, name, outcome.written.get(name), meant and (meant.at, meant.bits), domain)
-            _compare_writers(name, outcome, meant)
+        compare_outcome(spec, outcome, inputs, params, trips)
         if spec.whole is not None and not isinstance(domain, Modular):  # else ``check_whole`` looks at all of a sum
             compare_whole(spec, spec.whole, outcome.written, inputs, params, domain)
         steps = outcome.steps
     return steps
+
+
+def compare_outcome(
+    spec: Spec, outcome: Outcome, inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips
+) -> None:
+    """Raise ProofError TG420 where what CTAs wrote, in ``proving_domain``, or who did, is not what the spec means."""
+    domain = proving_domain(spec)
+    wanted = run_with_writers(spec, outcome.ctas, inputs, params, trips, domain)
+    for name in sorted(set(wanted) | set(outcome.written)):
+        meant = wanted.get(name)
+        compare_images(spec, name, outcome.written.get(name), meant and (meant.at, meant.bits), domain)
+        _compare_writers(name, outcome, meant)
 
 
 # ---------------------------------------------------------------- plan and meaning side by side

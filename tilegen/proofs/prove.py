@@ -18,6 +18,7 @@ from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
+from tilegen.proofs.joined_runs import check_runs, share_out
 from tilegen.proofs.limits import untaken_steps
 from tilegen.proofs.meaning import (
     describe_fault,
@@ -127,17 +128,20 @@ def _carry_out_all(
     has_parts = len(runs) == 1 and with_floats and is_long and processes > 1
     if has_parts and (done := _carry_out_in_parts(spec, plan, runs[0], processes)) is not None:
         return done
-    tasks: list[Callable[[], Any]] = [partial(check_run, spec, plan, run) for run in runs]
+    processes = processes if is_long else 1
+    parts = share_out(plan, runs, processes)
+    tasks: list[Callable[[], Any]] = [partial(check_runs, spec, plan, part) for part in parts]
     if with_floats:
         tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
     before: list[Callable[[], Any]] = []
     if spec.whole is not None:
         before = [partial(check_whole, spec, plan, run) for run in runs if not run.is_spare]
-    found = run_tasks([*before, *tasks], processes if is_long else 1)
+    found = run_tasks([*before, *tasks], processes)
     notes, found = [note for said in found[: len(before)] for note in said], found[len(before) :]
+    floats = found.pop(1) if with_floats else []
+    first, *others = (one for part in found for one in part)
     if not with_floats:
-        return found, notes
-    first, floats, *others = found
+        return [first, *others], notes
     if first[1] != runs[0].cut.trips:
         floats = _try_floats(spec, plan, runs[0], first[1])
     tried, sizes = [floats], runs[0].case.keys()

@@ -51,6 +51,7 @@ class CtaBatch:
     sight: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # numbers by scope, with 0, 1, .. names
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
+    rows: dict[str, Array] = field(default_factory=dict)  # by buffer, all elements of an image
     owed: dict[str, Any] = field(default_factory=dict)  # by root, the sums that nobody has looked at
     written: dict[str, list[Writes]] = field(default_factory=dict)
 

@@ -206,7 +206,10 @@ def _pay(machine: CtaBatch, root: str) -> None:
 def _elements_of(machine: CtaBatch, buffer: Buffer) -> Array:
     """The image of a buffer in registers or shared memory, with nothing owed to it, as one row of elements."""
     _pay(machine, buffer.root)
-    return _image_of(machine, buffer).reshape(-1)
+    row = machine.rows.get(buffer.name)
+    if row is None:
+        row = machine.rows[buffer.name] = _image_of(machine, buffer).reshape(-1)
+    return row
 
 
 def _block_of(env: Mapping[str, Any], like: Array) -> Array:

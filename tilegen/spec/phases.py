@@ -36,6 +36,7 @@ from tilegen.index import (
     substitute,
     variables,
 )
+from tilegen.kept import keep
 from tilegen.plan import CP_ASYNC, MBARRIER, TMA_STORE, Barrier
 from tilegen.scopes import CLUSTER_AXES, SCOPES, thread_variables
 from tilegen.spec.data import (
@@ -72,6 +73,7 @@ class _Filling:
         return slot
 
 
+@keep
 def barriers_of(spec: Spec) -> dict[str, Barrier]:
     """Every mbarrier that a copy or an arrival names: a phase takes what each role's places bring, which is one number.
 
