@@ -221,7 +221,8 @@ def _render_move(page: Page, move: Move) -> str:
         "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Formula) else to_c(move.valid)
     )
     zero = zero_of(dst) if plain else f"{word}{{}}" if word[-1].isdigit() else "0"
-    return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
+    load = "load_stream_after" if page.plan.overlaps else "load_stream"  # arrays may be written until its wait
+    return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_, load))
 
 
 def _mask(peers: Peers) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilegen.arch import ARCHES
-from tilegen.spec.data import Call, FollowStatement, Spec
+from tilegen.spec.data import FollowStatement, Spec
 from tilegen.spec.findings import Findings
 from tilegen.spec.outline import walk_statements
 
@@ -22,11 +22,3 @@ def check_overlap(spec: Spec, findings: Findings) -> None:
     if not waits:
         message = "'overlap: previous', and nothing waits for the kernels before"
         findings.report("TG122", message, spec.overlaps_mark, "write '- wait: previous' before what touches arrays")
-    for call in walk_statements(spec.ops):
-        if isinstance(call, Call) and _reads_by_stream(call):
-            message = "'cache: stream' reads what nobody writes meanwhile, and this kernel overlaps the one before"
-            findings.report("TG122", message, call.mark, "leave it out")
-
-
-def _reads_by_stream(call: Call) -> bool:
-    return getattr(call.fields, "cache", "") == "stream" and any(r.buffer.traits.has_sectors for r in call.read)

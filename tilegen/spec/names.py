@@ -301,6 +301,7 @@ PRELUDE = frozenset(
     hidden_zero negate_int min_int max_int
     exp2_approx floor_div floor_mod
     load_stream_1 load_stream_2 load_stream_4 load_stream_8 load_stream_16
+    load_stream_after_1 load_stream_after_2 load_stream_after_4 load_stream_after_8 load_stream_after_16
     store_stream_1 store_stream_2 store_stream_4 store_stream_8 store_stream_16
     ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans ldmatrix_x4_trans
     stmatrix_x1 stmatrix_x2 stmatrix_x4 stmatrix_x1_trans stmatrix_x2_trans stmatrix_x4_trans
