@@ -182,18 +182,6 @@ __device__ __forceinline__ unsigned load_stream_4(const unsigned *p)
     return x;
 }
 
-//// load_stream_8
-// 8 bytes that are read once: fetched by 256 bytes, first to leave the L2 (PTX ISA, ld: .level::prefetch_size,
-// .level::cache_hint).
-__device__ __forceinline__ uint2 load_stream_8(const uint2 *p)
-{
-    uint2 x;
-    asm("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
-        "ld.global.nc.L2::cache_hint.L2::256B.v2.u32 {%0, %1}, [%2], once;\n\t}"
-        : "=r"(x.x), "=r"(x.y) : "l"(p));
-    return x;
-}
-
 //// matrix_descriptor
 // Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets,
 // swizzle (PTX ISA, wgmma: Matrix Descriptor Format).

@@ -168,7 +168,7 @@ def estimate_sum(adding: Adding, arch: str) -> float:
 
     >>> few, many = (estimate_sum(Adding(4, 4 << n, 1 << n, True), "sm_90a") for n in (20, 26))
     >>> round(few * 1e6, 1), round(many * 1e6, 1)
-    (3.1, 136.5)
+    (3.1, 136.6)
     """
     device = typical_device(arch)
     clocks = 2 * _LATENCY + _PART * adding.parts + adding.sum_bytes / _SUMS_BYTES_PER_CLOCK
