@@ -12,6 +12,7 @@ import numpy as np
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, Var, evaluate, mul, names_of, sub, substitute, variables
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, recurrence
+from tilegen.index.rows import distinct_rows
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.kept import keep
@@ -209,7 +210,7 @@ def _find_period(tiles: Mapping[str, Array], ways: Array, loops: Sequence[str]) 
     """
     if len(loops) > 1:
         return None
-    cta = _number(np.stack([tiles[axis] for axis in CTA_AXES], axis=1))  # trips of one stand in a row
+    cta = distinct_rows(np.stack([tiles[axis] for axis in CTA_AXES], axis=1))[1]  # trips of one stand in a row
     for period in range(1, _MOST_TRIPS + 1):
         is_same = (ways[period:] == ways[:-period]) | (cta[period:] != cta[:-period])
         if is_same.all():
@@ -267,7 +268,7 @@ def _tell_apart(spec: Spec, tiles: Mapping[str, Array]) -> list[Array] | None:
                     return None
                 does.append(ways)
     does.append(_keep_apart(spec, tiles))
-    return [_number(np.stack(does, axis=1)), *_tell_places(spec, tiles)]
+    return [distinct_rows(np.stack(does, axis=1))[1], *_tell_places(spec, tiles)]
 
 
 def _tell_places(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
@@ -298,7 +299,7 @@ def _ways_of(x: Index, tiles: Mapping[str, Array]) -> Array | None:
 
     None where these are too many to look at.
     """
-    return _number(_values_of([x], tiles)[0]) if _are_few(x, tiles) else None
+    return distinct_rows(_values_of([x], tiles)[0])[1] if _are_few(x, tiles) else None
 
 
 def _first_of_each(spec: Spec, tiles: Mapping[str, Array]) -> Array:
@@ -344,11 +345,3 @@ def _others_in(asked: Sequence[Index], tiles: Mapping[str, Array]) -> list[Var]:
 
 def _range_of(v: Var) -> Array:
     return np.arange(v.least, v.bound, v.step)
-
-
-def _number(rows: Array) -> Array:
-    """A number for each row, the same for equal ones."""
-    if (rows == rows[:1]).all():
-        return np.zeros(len(rows), np.int64)
-    numbers: Array = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    return numbers
