@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tilegen.verifying import Verified as Verified
     from tilegen.verifying import verify as verify
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "Built", "BuiltProgram", "CallError", "EnvironmentLack", "InputError", "Kernel", "LayoutError", "Program",
     "ProofError", "Spec", "SpecError", "TilegenError", "Verified", "access", "build", "compile", "expand",
