@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from functools import partial
@@ -166,3 +167,24 @@ def test_layouts_are_compared_the_same_in_several_processes() -> None:
     compared = [c["question"] for c in one["choices"] if c["question"].startswith("layout of")]
     assert len(compared) > 1, "only side by side if there is more than one search"
     assert one == several
+
+
+def test_an_interrupt_that_python_drops_is_heard() -> None:
+    """As where it comes while a finalizer runs: nobody sees the exception, and the others would be waited for."""
+    text = """
+import os, signal, time
+from contextlib import suppress
+from tilegen.side_by_side.streams import stream_tasks
+
+def drop():
+    with suppress(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+
+try:
+    list(stream_tasks([lambda: time.sleep(60)] * 2, 2, idle=drop))
+except KeyboardInterrupt:
+    print("heard", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stdout == "heard True\n", done.stderr

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,20 +71,43 @@ def stream_tasks(
 
     left = enumerate(tasks)
     running: dict[Any, _Running] = {}
+    with _note_interrupts() as came:
+        try:
+            while True:
+                for k, task in islice(left, processes - len(running)):
+                    begin(k)
+                    one = _start(context, k, task)
+                    running[one.answer] = one
+                if not running:
+                    return
+                for answer in wait(list(running), _LOOKS_SECONDS):
+                    one = running.pop(answer)
+                    yield one.number, _receive(one)
+                idle()
+                if came:
+                    raise KeyboardInterrupt
+        finally:
+            end_processes(one.process for one in running.values())
+
+
+@contextmanager
+def _note_interrupts() -> Iterator[list[int]]:
+    """The signals of Ctrl-C that come meanwhile. Python drops the exception where a finalizer runs, and goes on."""
+    came: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield came
+        return
+
+    def note(number: int, frame: Any) -> None:
+        came.append(number)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, note)
     try:
-        while True:
-            for k, task in islice(left, processes - len(running)):
-                begin(k)
-                one = _start(context, k, task)
-                running[one.answer] = one
-            if not running:
-                return
-            for answer in wait(list(running), _LOOKS_SECONDS):
-                one = running.pop(answer)
-                yield one.number, _receive(one)
-            idle()
+        yield came
     finally:
-        end_processes(one.process for one in running.values())
+        signal.signal(signal.SIGINT, before)
 
 
 def end_processes(processes: Iterable[ForkProcess]) -> None:
