@@ -48,11 +48,12 @@ def tilegen(*words: object) -> Result:
 
 
 def spawn(*words: object) -> subprocess.Popen[str]:
-    """A command in a process group of its own, as a shell starts it."""
+    """A command in a process group of its own, as a shell starts it; Ctrl-C reaches it where these tests ignore it."""
     command = [sys.executable, "-m", "tilegen", *map(str, words)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT
-    )
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, cwd=ROOT,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- as they come

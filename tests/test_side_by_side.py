@@ -176,6 +176,8 @@ import os, signal, time
 from contextlib import suppress
 from tilegen.side_by_side.streams import stream_tasks
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where these tests ignore Ctrl-C, in the background
+
 def drop():
     with suppress(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
