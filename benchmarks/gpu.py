@@ -17,12 +17,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +38,7 @@ from measure_random import disassemble, explain_difference, measure_mixed, measu
 from permute_loop import measure_permute_loop
 from sanitizing import CLEAN, run_sanitizer
 from soak import is_soaked, soak_kernels
+from unproved import WORKERS, open_workers
 
 import tilegen
 from tilegen import bench, gpu
@@ -51,7 +49,6 @@ from tilegen.verifying import compile_for
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-WORKERS = max(1, min(12, (os.cpu_count() or 2) - 2))
 PARTS = ("kernels", "sanitizer", "soak", "loop", "random", "mixed", "calls", "cases", "compute", "products")
 
 
@@ -260,11 +257,6 @@ def time_specs(
             row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
             row |= check_kernel(session.device, built)
             yield f"{Path(path).stem} large", row | (time_kernel(session, built) if row["correct"] else {})
-
-
-def open_workers() -> ProcessPoolExecutor:
-    """Processes that build, and check on the same GPU, while nothing is timed."""
-    return ProcessPoolExecutor(WORKERS, get_context("spawn"))
 
 
 def merge_ways(parts: Iterable[dict[str, dict[str, str]]]) -> dict[str, dict[str, str]]:

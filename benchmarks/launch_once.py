@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+from unproved import build_kernel_unproved, open_workers
 
 import tilegen
 from tilegen import gpu
 from tilegen.arch import ARCHES
-from tilegen.pipeline import Built, describe_build
+from tilegen.pipeline import Built
 from tilegen.plan import arrays
-from tilegen.planner import plan_spec
-from tilegen.proofs import Proof
 from tilegen.proofs.meaning import parameter_cases
-from tilegen.render import render
 from tilegen.verifying import compile_for, launch_case, make_image
 
 FEW = 8  # specs that are built one after another
@@ -51,9 +46,7 @@ def build_for(
         spec = tilegen.load(Path(path), "sm_{}{}".format(*device.compute_capability), params)
     if proved:
         return tilegen.build(spec)
-    plan = plan_spec(spec)
-    source, unproved = render(plan, Path(path).name), Proof((), 0)
-    return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
+    return build_kernel_unproved(spec, Path(path).name)
 
 
 def build_all(
@@ -63,7 +56,7 @@ def build_all(
     build = partial(build_for, device, sizes=sizes, proved=proved)
     if len(paths) < FEW:
         return [build(path) for path in paths]
-    with ProcessPoolExecutor(max(1, min(12, (os.cpu_count() or 2) - 2)), get_context("spawn")) as pool:
+    with open_workers() as pool:
         return list(pool.map(build, paths))
 
 

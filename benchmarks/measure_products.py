@@ -22,6 +22,7 @@ from measure_kernels import resources
 import tilegen
 from tilegen import bench
 from tilegen.bench.libraries import load_library
+from tilegen.bench.measuring import paired_ratio
 from tilegen.calling import kernel_of
 from tilegen.dtypes import DTYPES
 from tilegen.pipeline import Built
@@ -137,14 +138,11 @@ def _measure(case: ProductCase, built: Built) -> dict[str, Any]:
     return {
         "largest_error": largest, "median_us": round(1000 * median(own), 1), "rounds": ROUNDS,
         "tflops": round(case.flops / median(own) / 1e9, 1),
-        "peers": {who: {"ratio": round(_ratio(own, times[who]), 4), "median_us": round(1000 * median(times[who]), 1)}
-                  for who in peers},
+        "peers": {
+            who: {"ratio": round(paired_ratio(own, times[who]).median, 4),
+                  "median_us": round(1000 * median(times[who]), 1)} for who in peers
+        },
     }  # fmt: skip
-
-
-def _ratio(own: Sequence[float], other: Sequence[float]) -> float:
-    """The median of paired ratios: above 1 the kernel is faster."""
-    return median(b / a for a, b in zip(own, other, strict=True))
 
 
 def _attention(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str, Any], Any, int]:

@@ -29,24 +29,19 @@ from gpu_files import gpu_file, hash_code, read_driver
 from measure_cases import describe_bug
 from program_cases import PARTS, ArrayCase, SplitCase, array_cases, long_cases, named_cases
 from torch_programs import Work, prepare_arrays, time_reading
+from unproved import build_unproved
 
 import tilegen
 from tilegen import gpu
 from tilegen.bench.libraries import load_library
+from tilegen.bench.measuring import Candidate, Timed, make_samplers, paired_ratio, take_turns, warm_up
 from tilegen.calling import kernel_of
-from tilegen.pipeline import Built, BuiltProgram, describe_build
-from tilegen.pipeline.programs import kernels_of
-from tilegen.planner import plan_program, plan_spec
-from tilegen.proofs import Proof
-from tilegen.render import render
-from tilegen.render.programs import render_program
-from tilegen.spec.data import Spec
+from tilegen.pipeline import Built, BuiltProgram, kernels_of
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "programs"
 GROUPS = ("named", "long", "arrays")
 SAMPLE_US, MOST_LAUNCHES = 2000.0, 20
 ROTATED_L2S = 4
-Candidate = Callable[[int], Any]  # enqueues its work on one set of inputs, on torch's current stream
 
 
 def main() -> int:
@@ -101,28 +96,16 @@ def build_one(source: Any, params: dict[str, int], is_proved: bool = True) -> Bu
     Without proofs where other numbers of parts are only timed beside what is chosen: they are compared with float64.
     """
     try:
-        built = tilegen.build(source, "sm_90a", params) if is_proved else build_unproved(source, params)
+        built = (
+            tilegen.build(source, "sm_90a", params)
+            if is_proved
+            else build_unproved(tilegen.load(source, "sm_90a", params))
+        )
         for one in kernels_of(built):
             gpu.compile_cubin(one.source, one.plan.arch, one.plan.name)
     except Exception as error:
         return describe_bug(error)
     return built
-
-
-def build_unproved(source: Any, params: dict[str, int]) -> Built | BuiltProgram:
-    """What ``tilegen.build`` makes, without its proofs."""
-    spec, unproved = tilegen.load(source, "sm_90a", params), Proof((), 0)
-    if isinstance(spec, Spec):
-        plan = plan_spec(spec)
-        source = render(plan)
-        return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
-    program = plan_program(spec)
-    source = render_program(program)
-    passes = tuple(
-        Built(source, describe_build(one.spec, plan, source, unproved), plan, one.spec, unproved)
-        for one, plan in zip(spec.passes, program.plans, strict=True)
-    )
-    return BuiltProgram(source, {}, program, spec, passes)
 
 
 def count_parts(built: Built | BuiltProgram) -> int:
@@ -132,14 +115,6 @@ def count_parts(built: Built | BuiltProgram) -> int:
 
 
 # ---------------------------------------------------------------- one case
-@dataclass(frozen=True)
-class Timed:
-    """Microseconds of a launch by candidate, one for each round."""
-
-    launches: int
-    rounds: Mapping[str, Sequence[float]]
-
-
 def measure_case(
     torch: Any, device: gpu.Device, case: SplitCase | ArrayCase, builds: Builds, rounds: int
 ) -> dict[str, Any]:
@@ -163,10 +138,10 @@ def measure_case(
             continue  # parts that this product has not
         candidates[f"parts {name}"] = work.launch(kernel_of(other))
         work.check(candidates[f"parts {name}"])
-    timed = take_turns(torch, candidates, rounds, work.sets)
+    timed = time_all(TorchWatch(torch), candidates, rounds, work.sets)
     own = timed.rounds["tilegen"]
     row |= {"median_us": round(median(own), 3), "launches": timed.launches, "sets": work.sets, "rounds": rounds}
-    ratios = {name: {"ratio": round(_ratio(own, taken), 4), "median_us": round(median(taken), 3)}
+    ratios = {name: {"ratio": round(paired_ratio(own, taken).median, 4), "median_us": round(median(taken), 3)}
               for name, taken in timed.rounds.items() if name != "tilegen"}  # fmt: skip
     row["peers"] = {name: said for name, said in ratios.items() if not name.startswith("parts ")}
     by_parts = {name.removeprefix("parts "): said for name, said in ratios.items() if name.startswith("parts ")}
@@ -178,11 +153,6 @@ def measure_case(
     else:
         row["of_reading"] = round(median(own) / time_reading(torch, device, work.read_bytes), 4)
     return row
-
-
-def _ratio(own: Sequence[float], other: Sequence[float]) -> float:
-    """The median of paired ratios: above 1 tilegen's is faster."""
-    return median(b / a for a, b in zip(own, other, strict=True))
 
 
 def _product(torch: Any, device: gpu.Device, case: SplitCase) -> Work:
@@ -220,46 +190,41 @@ def _product(torch: Any, device: gpu.Device, case: SplitCase) -> Work:
     return Work(launch, {"cublas": cublas}, check, count, each + 2 * case.m * case.n, each)
 
 
-def take_turns(torch: Any, candidates: Mapping[str, Candidate], rounds: int, sets: int) -> Timed:
-    """Time graphs of all candidates once a round, each round in another order; the first round is not kept."""
-    estimates = {name: _estimate(torch, run, sets) for name, run in candidates.items()}
-    launches = max(2, min(MOST_LAUNCHES, int(SAMPLE_US / min(estimates.values()))))
-    graphs = {name: [_capture(torch, run, k * launches, launches) for k in range(max(1, sets // launches))]
-              for name, run in candidates.items()}  # fmt: skip
-    names, times = list(candidates), {name: list[float]() for name in candidates}
-    for turn in range(rounds + 1):
-        for place in range(len(names)):
-            name = names[(place + turn) % len(names)]
-            own = graphs[name]
-            taken = _time(torch, own[(turn * len(names) + place) % len(own)].replay)
-            if turn:
-                times[name].append(taken / launches)
-    return Timed(launches, times)
+@dataclass(frozen=True)
+class TorchWatch:
+    """Measures what is enqueued on torch's current stream."""
+
+    torch: Any
+
+    def time_us(self, work: Callable[[], object], is_cold: bool = False) -> float:
+        """Microseconds; the stream is busy while the host enqueues."""
+        cuda = self.torch.cuda
+        start, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda._sleep(400_000)
+        start.record()
+        work()
+        end.record()
+        end.synchronize()
+        return 1e3 * float(start.elapsed_time(end))
+
+    def capture(self, works: Sequence[Callable[[], object]]) -> Callable[[], object]:
+        """A graph of the works, in whose pool torch's arrays lie."""
+        graph = self.torch.cuda.CUDAGraph()
+        with self.torch.cuda.graph(graph):
+            for work in works:
+                work()
+        return graph.replay  # type: ignore[no-any-return]
+
+    def synchronize(self) -> None:
+        self.torch.cuda.synchronize()
 
 
-def _estimate(torch: Any, run: Candidate, sets: int) -> float:
-    for k in range(3):
-        run(k % sets)
-    return median(_time(torch, lambda: run(0)) for _ in range(3))
-
-
-def _capture(torch: Any, run: Candidate, first: int, launches: int) -> Any:
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for k in range(first, first + launches):
-            run(k)
-    return graph
-
-
-def _time(torch: Any, work: Callable[[], Any]) -> float:
-    """Microseconds; the stream is busy while the host enqueues."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(400_000)
-    start.record()
-    work()
-    end.record()
-    end.synchronize()
-    return 1e3 * float(start.elapsed_time(end))
+def time_all(watch: TorchWatch, candidates: Mapping[str, Candidate], rounds: int, sets: int) -> Timed:
+    """Times of graphs of all candidates, in turns over all sets of inputs."""
+    fastest = min(warm_up(watch, run) for run in candidates.values())
+    launches = max(2, min(MOST_LAUNCHES, int(SAMPLE_US / fastest)))
+    samplers = {name: make_samplers(watch, run, sets, launches) for name, run in candidates.items()}
+    return take_turns(watch, samplers, rounds, launches)
 
 
 def say_row(row: Mapping[str, Any]) -> str:

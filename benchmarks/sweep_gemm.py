@@ -31,15 +31,13 @@ from typing import Any
 from gemm_cases import Product, all_products
 from gemm_page import find_pick_and_best
 from gpu_files import read_driver
+from unproved import build_kernel_unproved
 
 import tilegen
 from tilegen import gpu
 from tilegen.bench.libraries import load_library
 from tilegen.calling import kernel_of
-from tilegen.pipeline import Built, describe_build
-from tilegen.planner import plan_spec
-from tilegen.proofs import Proof
-from tilegen.render import render
+from tilegen.pipeline import Built
 
 ROTATED = 200e6  # bytes of all sets of inputs
 BEST = 3  # recipes that are timed together with the pick
@@ -115,11 +113,9 @@ def list_ordered(shape: Product) -> list[tuple[dict[str, Any], float]]:
 
 def build_spec(given: dict[str, Any]) -> Built:
     """A kernel without proofs, whose cubin is kept."""
-    spec = tilegen.load(given)
-    plan = plan_spec(spec)
-    source, unproved = render(plan), Proof((), 0)
-    gpu.compile_cubin(source, plan.arch, plan.name)
-    return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
+    built = build_kernel_unproved(tilegen.load(given))
+    gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)
+    return built
 
 
 def build_one(shape: Product, pins: dict[str, Any]) -> Built | str:

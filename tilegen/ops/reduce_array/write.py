@@ -62,7 +62,7 @@ def _name_seen(array: Buffer, views: Mapping[str, list[tuple[str, dict[str, Any]
 
 
 def _name_operands(problem: WholeReduction, taken: frozenset[str]) -> dict[str, str]:
-    """What operands and values on the way are called: as the expression has it, but where the spec has that name."""
+    """Names of operands and intermediate values: those of the expression, or fresh ones where the spec has the name."""
     given = (*problem.operands, *list_definitions(problem.expression))
     beside = taken | frozenset(given)
     return {name: fresh_name(name or "x", beside) if not name or name in taken else name for name in given}
