@@ -13,7 +13,7 @@ from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, sub, sub
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, align_shared
+from tilegen.ops.operand import Context, align_shared, bind, ref_at
 from tilegen.ops.placement import check_scratch, choose_resident, place_memories
 from tilegen.plan import (
     PRODUCTS,
@@ -21,6 +21,7 @@ from tilegen.plan import (
     Arrive,
     Await,
     Commit,
+    Fetch,
     Follow,
     Let,
     Memory,
@@ -39,6 +40,8 @@ from tilegen.plan import (
     names_used,
     when,
 )
+from tilegen.index.contents import TURNS
+from tilegen.plan.contents import number_of, value_of_fetch
 from tilegen.scopes import SCOPES, inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
@@ -48,6 +51,7 @@ from tilegen.spec.data import (
     FollowStatement,
     LetStatement,
     Loop,
+    Region,
     RoleBlock,
     RoleTerms,
     Spec,
@@ -59,6 +63,7 @@ from tilegen.spec.data import (
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
+from tilegen.spec.tables import Read
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
@@ -193,12 +198,21 @@ class _Builder:
             self.place = next(self.places)
             assert self.place.statement is s
             steps = PLANNED[type(s)](self, s, _after(named, enclose))
-            named += [step for step in steps if isinstance(step, Let)] if isinstance(s, LetStatement) else []
+            named += map(_name_step, steps) if isinstance(s, LetStatement) else []
             planned.append(steps)
         return drop_unused([step for steps in planned for step in steps])
 
     def let(self, s: LetStatement, enclose: Enclose) -> tuple[Step, ...]:
-        return tuple(Let(var, value) for var, value in s.entries if not isinstance(value, int))
+        return tuple(self.name(var, value) for var, value in s.entries if not isinstance(value, int))
+
+    def name(self, var: Var, value: Index | Read) -> Let | Fetch:
+        if not isinstance(value, Read):
+            return Let(var, value)
+        array = self.spec.buffer(value.array)
+        region = Region(array, value.at, (1,) * len(value.at), (False,) * len(value.at))
+        src = ref_at(bind(region, self.memories[array.name]), ())
+        number = number_of(value.at, array.shape)
+        return Fetch(var, src, number, value.values, value.when, value.otherwise, value.known)
 
     def guarded(self, s: WhenStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A block of its own even where its condition always holds, if it names anything."""
@@ -363,6 +377,14 @@ def line_of(statement: SyncStatement | CommitStatement | WaitStatement | ArriveS
     return statement.mark.line if statement.mark else 0
 
 
+def _name_step(step: Step) -> Let:
+    """A name as ops that are costed see it: what tables hold is not known, and their loads are no part of an op."""
+    if isinstance(step, Fetch):
+        return Let(step.var, value_of_fetch(step, TURNS))
+    assert isinstance(step, Let)
+    return step
+
+
 def _after(named: Sequence[Let], enclose: Enclose) -> Enclose:
     """How a list's names stand before what comes after them."""
     if not named:
@@ -373,12 +395,12 @@ def _after(named: Sequence[Let], enclose: Enclose) -> Enclose:
 
 def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps without names that none after them uses."""
-    if not any(isinstance(step, Let) for step in steps):
+    if not any(isinstance(step, Let | Fetch) for step in steps):
         return tuple(steps)
     kept: list[Step] = []
     used: frozenset[str] = frozenset()
     for step in reversed(steps):
-        if not isinstance(step, Let) or step.var.name in used:
+        if not isinstance(step, Let | Fetch) or step.var.name in used:
             kept.append(step)
             used |= names_used((step,))
     return tuple(reversed(kept))

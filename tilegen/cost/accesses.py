@@ -8,6 +8,7 @@ from functools import cache
 
 from tilegen.cost.asynchronous import TMA, WGMMA, cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul
+from tilegen.index.contents import TURNS
 from tilegen.plan import MatrixDescriptor, Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
 
@@ -46,8 +47,11 @@ def find_accesses(steps: Iterable[Step], threads: int, cluster: tuple[int, int, 
 
 
 def visit_role(steps: Iterable[Step], threads: int, cluster: tuple[int, int, int]) -> Iterator[Visit]:
-    """The steps of a role in their order; a CTA's place in its cluster is written out as one in the grid."""
-    return walk(steps, begin(threads, _places_in(cluster)))
+    """The steps of a role in their order; a CTA's place in its cluster is written out as one in the grid.
+
+    What the places of tables cost is known for contents alone: for values of all of their range.
+    """
+    return walk(steps, begin(threads, _places_in(cluster), contents=TURNS))
 
 
 @cache

@@ -17,6 +17,7 @@ from tilegen.index.conditions import (
     select,
     selections,
     substitute,
+    table_value,
     variables,
 )
 from tilegen.index.expressions import (
@@ -73,6 +74,7 @@ __all__ = [
     "selections",
     "sub",
     "substitute",
+    "table_value",
     "terms",
     "to_c",
     "total",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Formula, Index, Var, add, bound, div, substitute, total, variables
 from tilegen.index.bounds import highest, linear
+from tilegen.index.contents import period_of
 
 Ints = NDArray[np.int64]
 
@@ -214,13 +215,21 @@ def _pick(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     return None if condition.rise or len(rises) > 1 else replace(joined, rise=rises.pop())
 
 
+def _element(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
+    """An element comes again where its number has moved on by a period of the contents."""
+    kind, number, *rest = parts
+    if any(p.rise for p in rest):
+        return None
+    return _join([replace(number.repeat(period_of(int(x.args[0]), x.args[5:])), rise=0), *rest])
+
+
 _RULES: Mapping[str, Callable[[Any, Any, Var], Recurrence | None]] = {
     "+": lambda x, parts, v: _join(parts, [1] * len(parts)),
     "-": lambda x, parts, v: _join(parts, [1, -1]),
     "*": _product, "/": _quotient, "%": _rest, "^": _exclusive, "&": _masked,
     "<": _comparison, "==": _comparison, "!=": _comparison,
     "&&": lambda x, parts, v: _join(parts), "||": lambda x, parts, v: _join(parts),
-    "min": _smaller_or_larger, "max": _smaller_or_larger, "?": _pick,
+    "min": _smaller_or_larger, "max": _smaller_or_larger, "?": _pick, "table": _element,
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.index.contents import content
 from tilegen.index.trees import Name, Text, Tree, has_signs, least
 
 INT_LIMIT = 2**31  # values from here on do not fit a C int
@@ -72,6 +73,8 @@ def _text(x: Text, wide: str) -> str:
     symbol, (first, *rest) = _spelling(x)
     if symbol in ("min", "max"):
         return f"{symbol}({', '.join(_of_one_type(x.args, wide))})"
+    if symbol == "table":  # nothing prints it: proofs evaluate it
+        return f"{symbol}({', '.join(_text(a, wide) for a in x.args)})"
     if symbol == "?":
         condition, yes, no = (_operand(a, symbol, True, wide) for a in x.args)
         return f"{condition} ? {yes} : {no}"
@@ -107,7 +110,7 @@ def _widened(x: Text, wide: str) -> str:
 
 def _operand(arg: Text, parent: str, is_right: bool, wide: str) -> str:
     symbol = _spelling(arg)[0] if isinstance(arg, Tree) else ""
-    if not isinstance(arg, Tree) or symbol in ("min", "max"):
+    if not isinstance(arg, Tree) or symbol in ("min", "max", "table"):
         return _text(arg, wide)
     inner, outer = _PRECEDENCE.get(symbol, _PICK), _PRECEDENCE.get(parent, _PICK)
     unfamiliar = inner != outer and outer > 2 and min(inner, outer) in _UNFAMILIAR
@@ -149,7 +152,7 @@ def _to_python(text: str) -> str:
             inside = whole()
             assert advance()[1] == ")", f"unbalanced parentheses: {text!r}"
             return inside
-        if name in ("min", "max"):
+        if name in ("min", "max", "table"):
             advance()
             args = [whole()]
             while advance()[1] == ",":
@@ -218,4 +221,6 @@ def _pick(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
 
 
 # Names that no spec gives: of two underscores.
-_CALLS: dict[str, Any] = {"__builtins__": {}, "min__": _smaller, "max__": _larger, "pick__": _pick}
+_CALLS: dict[str, Any] = {
+    "__builtins__": {}, "min__": _smaller, "max__": _larger, "pick__": _pick, "table__": content,
+}  # fmt: skip

@@ -103,6 +103,8 @@ def _least(x: Tree) -> int:
         return max(least(a) for a in x.args)
     if x.symbol == "?":
         return min(least(a) for a in x.args[1:])
+    if x.symbol == "table":
+        return least(x.args[2])
     return 0
 
 
@@ -144,4 +146,6 @@ def _multiple(x: Tree) -> int:
         return parts[0] // parts[1]
     if x.symbol == "^":
         return gcd(gcd(*parts), 1 << 62)
+    if x.symbol == "table":
+        return gcd(parts[2], parts[4])
     return 1

@@ -11,6 +11,7 @@ from tilegen.plan.instructions import (
     CAST,
     COMPUTE,
     CP_ASYNC,
+    FETCH,
     FILL,
     INSTRUCTIONS,
     LDMATRIX,
@@ -67,6 +68,7 @@ from tilegen.plan.steps import (
     Commit,
     Compute,
     Fence,
+    Fetch,
     Follow,
     Let,
     Map,
@@ -87,11 +89,11 @@ from tilegen.plan.steps import (
 from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
-    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX",
+    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FETCH", "FILL", "INSTRUCTIONS", "LDMATRIX",
     "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_RESIDENT", "MOVE", "PRODUCTS", "QUEUES",
     "RESIDENT_CTAS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST",
     "TMA_STORE", "TMA_UNIT_BYTES", "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block", "Commit",
-    "Compute", "CountedCtas", "Effects", "Fence", "Follow", "Instruction", "Launch", "Let", "Map",
+    "Compute", "CountedCtas", "Effects", "Fence", "Fetch", "Follow", "Instruction", "Launch", "Let", "Map",
     "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Plan", "Position",
     "ProgramPlan", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma",
     "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",

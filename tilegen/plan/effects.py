@@ -17,6 +17,7 @@ from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.instructions import (
     BOX,
     COMPUTE,
+    FETCH,
     MATRIX,
     MATRIX_ROW_ELEMS,
     READS,
@@ -35,6 +36,7 @@ from tilegen.plan.steps import (
     Commit,
     Compute,
     Fence,
+    Fetch,
     Follow,
     Let,
     Map,
@@ -243,12 +245,18 @@ def _of_block(step: Block) -> Effects:
     return Effects(expressions=values, bases=bases, body=step.body)
 
 
+def _of_fetch(step: Fetch) -> Effects:
+    touch = Touch(step.src, READS, THREAD, 1, step.where)
+    return Effects(FETCH, (touch,), () if step.where is True else (step.where, step.otherwise))
+
+
 def _of_sync(step: Sync) -> Effects:
     return Effects(axes=("wgid",) if step.scope == "warpgroup" else ())  # which named barrier of the CTA it is
 
 
 EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Let: lambda step: Effects(expressions=(step.value,)),
+    Fetch: _of_fetch,
     Repeat: lambda step: Effects(expressions=(step.count,), body=step.body),
     When: lambda step: Effects(expressions=(step.condition,), body=step.body),
     Block: _of_block,

@@ -141,6 +141,7 @@ def _tma(name: str, is_load: bool, feature: str = "tma") -> Instruction:
     )  # fmt: skip
 
 
+FETCH = Instruction("fetch", (OperandForm("src", READS, spaces=(GLOBAL.state,), elems=1),), "access")
 MOVE = Instruction("move", _moves(), "access", widths_bytes=(1, 2, 4, 8, 16))
 CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
     "cp.async",
@@ -209,7 +210,7 @@ INSTRUCTIONS = {
     row.name: row
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
-        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE,
+        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH,
     )
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Union
 
 from tilegen.arithmetic import Node
+from tilegen.arithmetic.values import Values
 from tilegen.index import Index, Var, bound, least, multiple
 from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Instruction
@@ -24,6 +25,23 @@ class Let:
 
     var: Var
     value: Index
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """const int var = src;  An element of a table: an array of integers that no step of the kernel writes.
+
+    Where ``where`` does not hold nothing is read, and the value is ``otherwise``. ``number``: which element it is, row
+    by row. ``values``: what its array promises. ``known``: what holds of the variable beyond what it says itself.
+    """
+
+    var: Var
+    src: Ref
+    number: Index
+    values: Values
+    where: Index = True
+    otherwise: Index = 0
+    known: tuple[Index, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -260,6 +278,7 @@ class Await:
 
 Step = Union[  # noqa: UP007 - a runtime alias
     Let,
+    Fetch,
     Repeat,
     When,
     Block,

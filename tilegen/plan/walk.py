@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.index import Index, Var, add, bound, consequences, less, substitute
+from tilegen.plan.contents import value_of_fetch
 from tilegen.plan.effects import Effects, UnknownStep, effects
 from tilegen.plan.memories import Memory, Ref
-from tilegen.plan.steps import Block, Let, Repeat, Step, When
+from tilegen.plan.steps import Block, Fetch, Let, Repeat, Step, When
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Position:
 
     ``values``: names that stand for expressions. ``known``: each name's definition, whose range the text relies on.
     ``spots``: of formals, and of the registers of functions. ``loops``: a variable and a count for each loop around.
-    ``spec_loops``: the number of the spec's loop that each of those is, -1 for none.
+    ``spec_loops``: the number of the spec's loop that each of those is, -1 for none. ``contents``: what tables hold, a
+    kind of index.contents; None: what they hold is not known, and an element is a base variable.
     """
 
     threads: int
@@ -45,6 +47,7 @@ class Position:
     loops: tuple[tuple[Var, Index], ...] = ()
     op: int = -1
     spec_loops: tuple[int, ...] = ()
+    contents: int | None = None
 
     def expand(self, x: Index) -> Index:
         """``x`` in base variables."""
@@ -75,18 +78,27 @@ class Position:
         """After ``var`` was defined as a value that is already written out."""
         return replace(self, values={**self.values, var.name: value}, known={**self.known, var.name: var})
 
+    def fetch(self, step: Fetch) -> Position:
+        """After an element of a table was read."""
+        if self.contents is not None:
+            return self.define(step.var, self.expand(value_of_fetch(step, self.contents)))
+        return self.define(step.var, step.var).under(*step.known)
+
 
 def spot_of(memory: Memory) -> Spot:
     """A memory as it stands."""
     return Spot(memory, (0,) * len(memory.shape), 0)
 
 
-def begin(threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None) -> Position:
+def begin(
+    threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None,
+    contents: int | None = None,
+) -> Position:  # fmt: skip
     """The start of a role:
 
-    its threads, names that are written out as others, what is known of the kernel's variables.
+    its threads, names that are written out as others, what is known of the kernel's variables, what tables hold.
     """
-    return Position(threads, dict(values or {}), dict(known or {}), {})
+    return Position(threads, dict(values or {}), dict(known or {}), {}, contents=contents)
 
 
 @dataclass(frozen=True)
@@ -105,6 +117,8 @@ def walk(steps: Iterable[Step], position: Position) -> Iterator[Visit]:
         yield Visit(step, found, position)
         if isinstance(step, Let):
             position = position.define(step.var, position.expand(step.value))
+        elif isinstance(step, Fetch):
+            position = position.fetch(step)
         enter = ENTER.get(type(step))
         if found.body and enter is None:
             raise UnknownStep("plan/walk.py", step)

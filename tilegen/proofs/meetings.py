@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tilegen.index import Formula, Index, Var, add, div, mul, multiple, names_of, substitute
+from tilegen.index.contents import TURNS
 from tilegen.index.runs import counter
 from tilegen.plan import Plan, Step, Sync, Visit, walk
 from tilegen.proofs.finding import UNPROVEN_MEETING, Finding
@@ -21,7 +23,8 @@ def unproven_meetings(plan: Plan) -> tuple[Finding, ...]:
     """
     found: dict[Finding, None] = {}
     for role in plan.roles:
-        for visit in walk(role.steps, begin_role(plan, role).position):
+        start = replace(begin_role(plan, role).position, contents=TURNS)  # an element is one function of its place
+        for visit in walk(role.steps, start):
             found.update(dict.fromkeys(_check(visit)))
     return tuple(found)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import variables
+from tilegen.index.contents import NAMES
 from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
+from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
@@ -34,6 +36,7 @@ from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
+from tilegen.proofs.tables import add_contents, fill_both
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
@@ -75,11 +78,48 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     Where the spec computes, the last CTA runs again with floats, against the bounds of their errors. Runs of kernels
     that take long are shared out over ``processes``.
     """
+    notes = _check_places(spec, plan)
+    if not has_tables(plan):
+        return _prove_runs(spec, plan, processes, notes)
+    proofs = []
+    for kind, name in NAMES.items():
+        try:
+            proofs.append(_prove_runs(*fill_both(spec, plan, kind), processes, notes))
+        except ProofError as error:
+            raise ProofError(add_contents(error.diagnostics, name)) from None
+    return _join_proofs(proofs)
+
+
+def _check_places(spec: Spec, plan: Plan) -> list[str]:
+    """What is worth a note of what is shown without a run, for all contents of tables: terms, ranges, meetings.
+
+    Raises ProofError for what is not shown.
+    """
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
     unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
-    notes = [f.message for f in unproven if f.severity != "error"]
+    if errors:
+        raise ProofError(errors)
+    return [f.message for f in unproven]
+
+
+def _join_proofs(proofs: Sequence[Proof]) -> Proof:
+    """What proofs with several contents of tables show together."""
+
+    def join(parts: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(x for part in parts for x in part))
+
+    return Proof(
+        join(p.runs for p in proofs), sum(p.steps for p in proofs), join(p.warnings for p in proofs),
+        join(p.notes for p in proofs), proofs[0].sample, join(p.unwritten for p in proofs),
+    )  # fmt: skip
+
+
+def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) -> Proof:
+    """Owners, then runs, of a kernel that reads no tables; ``notes`` are those so far."""
+    errors: list[Diagnostic] = []
+    notes = list(notes)
     owners = check_owners(spec, plan)
     unwritten = {name: f"may leave elements unwritten ({why})" for name, why in owners.unsure}
     warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]

@@ -12,6 +12,7 @@ from tilegen.plan import (
     Barrier,
     Block,
     Effects,
+    Fetch,
     Let,
     Memory,
     Ref,
@@ -39,7 +40,7 @@ def free_names(steps: Iterable[Step], threads: int, known: frozenset[str] = froz
             inner = frozenset([step.var.name]) if isinstance(step, Repeat) else frozenset()
             used |= free_names(touched.body, threads, inner)
         found |= {n: x for n, x in used.items() if n not in known and n not in found}
-        if isinstance(step, Let):
+        if isinstance(step, Let | Fetch):
             known |= {step.var.name}
     return found
 

@@ -20,6 +20,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Fetch,
     Follow,
     Instruction,
     Let,
@@ -303,6 +304,14 @@ def _shuffled_word(step: Shuffle) -> str:
     return "" if step.elems == 1 and is_known else {4: "unsigned", 8: "unsigned long long"}[step.elems * dtype.bytes]
 
 
+def _render_fetch(page: Page, step: Fetch, noted: bool) -> str:
+    """An element as an integer of the kernel's; where it is not read another value stands for it."""
+    kind, text = int_type(step.var), element(step.src)
+    if step.where is not True:
+        text = f"{to_c(step.where)} ? ({kind}){text} : {to_c(step.otherwise)}"
+    return str(page.steps.let(kind, step.var.name, text))
+
+
 def _render_when(page: Page, step: When, noted: bool) -> str:
     around, page.is_conditional = page.is_conditional, True
     body = render_steps(page, step.body, noted)
@@ -345,6 +354,7 @@ FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
 }  # fmt: skip
 TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Let: lambda page, step, noted: page.steps.let(int_type(step.var), step.var.name, to_c(step.value)),
+    Fetch: _render_fetch,
     Repeat: _render_repeat,
     When: _render_when,
     Block: _render_block,

@@ -18,6 +18,7 @@ from tilegen.spaces import SPACES, Space
 from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.nodes import Node as WrittenNode
 from tilegen.spec.nodes import Scalar, find_node
+from tilegen.spec.tables import Read
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class RoleBlock(Nest):
 class LetStatement:
     """let: names for values, each known to those after it, to the rest of the list, and inside of that."""
 
-    entries: tuple[tuple[Var, Index], ...]
+    entries: tuple[tuple[Var, Index | Read], ...]
     mark: Mark | None = field(default=None, compare=False)
 
 

@@ -29,6 +29,7 @@ from tilegen.index import (
 from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Node, Scalar, describe_node, say_number
+from tilegen.spec.tables import Reads
 from tilegen.spec.words import Token, split_tokens
 
 MAX_DEPTH = 24
@@ -56,6 +57,7 @@ class Parser:
     """Top-down operator precedence over the tokens of one passage; values are built as they are read.
 
     ``is_size``: of an array or a grid, which may pass 63 bits where params have no max, for no launch has such sizes.
+    ``reads``: takes the elements of arrays that the expression names, None where it may name none.
     """
 
     passage: Passage
@@ -64,6 +66,7 @@ class Parser:
     at: int = 0
     depth: int = 0
     is_size: bool = False
+    reads: Reads | None = None
 
     @property
     def next(self) -> Token:
@@ -156,7 +159,7 @@ class Parser:
             if self.next.text == "(":
                 raise self.fault(f"'{token.text}' is not a function here", token, hint=self.say_call(token))
             if self.next.text == "[":
-                raise self.fault(f"reading '{token.text}[..]' in an expression is not yet supported", token, "TG190")
+                return self.read_element(token)
             return Value(self.names.find(token.text, self.passage, token.start), token.start, token.end)
         self.at -= 1
         if token.text == "-":
@@ -164,6 +167,23 @@ class Parser:
         raise self.fault(
             f"a value is missing before '{token.text}'" if token.text else "a value is missing at the end", token
         )
+
+    def read_element(self, word: Token) -> Value:
+        """``ids[row]``: an element of an array, which a let alone may read; raises TG126 elsewhere."""
+        array = None if self.reads is None else self.reads.buffers.get(word.text)
+        if self.reads is None or array is None:
+            if self.reads is not None or word.text in self.names.values:
+                self.names.find(word.text, self.passage, word.start)
+            message = f"'{word.text}[..]' reads memory, and integers here are computed without it"
+            hint = f"write 'let: {{x: \"{word.text}[..]\"}}' before this, and 'x' here"
+            raise self.fault(message, word, "TG126", hint)
+        self.expect("[")
+        at = [self.require_number(self.read(), word).index]
+        while self.accept(","):
+            at.append(self.require_number(self.read(), word).index)
+        end = self.expect("]").end
+        var = self.reads.take(array, tuple(at), self.passage.locate(word.start, end))
+        return Value(var, word.start, end)
 
     def say_call(self, word: Token) -> str:
         """What may be written instead of a function that is none."""
@@ -203,7 +223,7 @@ class Parser:
         self.expect("(")
         args = [self.read()]
         while self.accept(","):
-            args.append(self.read())
+            args.append(self.read_argument(word, args))
         end = self.expect(")").end
         if len(args) != form.count(",") + 1:
             message = f"{word.text} takes {form.count(',') + 1} values, not {len(args)}"
@@ -219,6 +239,17 @@ class Parser:
         for value in numbers:
             self.require_number(value, word)
         return self.check_range(Value(function(*(a.index for a in args)), word.start, end))
+
+    def read_argument(self, word: Token, before: Sequence[Value]) -> Value:
+        """A further argument of a call; an arm of ``where`` reads memory only where it is taken."""
+        picks = self.reads is not None and word.text == "where" and before[0].is_condition
+        if self.reads is None or not picks:
+            return self.read()
+        condition = before[0].index
+        self.reads.arms.append(condition if len(before) == 1 else not_(condition))
+        value = self.read()
+        self.reads.arms.pop()
+        return value
 
     def combine(self, operator: Token, left: Value, right: Value) -> Value:
         """One operator applied to two values, checked."""
@@ -280,14 +311,14 @@ CALLS: dict[str, tuple[str, Callable[..., Index]]] = {
 }  # fmt: skip
 
 
-def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:
-    """All of ``passage`` as one expression; ``is_size`` as a Parser has it.
+def parse_value(passage: Passage, names: Names, is_size: bool = False, reads: Reads | None = None) -> Value:
+    """All of ``passage`` as one expression; ``is_size`` and ``reads`` as a Parser has them.
 
     >>> page = Passage("ceil(M / 64) * 2", lambda start, end: None)
     >>> parse_value(page, Names({"M": 100})).index
     4
     """
-    parser = Parser(passage, names, split_tokens(passage), is_size=is_size)
+    parser = Parser(passage, names, split_tokens(passage), is_size=is_size, reads=reads)
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
     value = parser.read()
@@ -296,8 +327,11 @@ def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:
     return value
 
 
-def read_number(node: Node, names: Names, what: str, is_size: bool = False, may_be_negative: bool = False) -> Index:
-    """An integer or an expression of one; ``what`` says in a message what it is for, ``is_size`` as a Parser has it."""
+def read_number(
+    node: Node, names: Names, what: str, is_size: bool = False, may_be_negative: bool = False,
+    reads: Reads | None = None,
+) -> Index:  # fmt: skip
+    """An integer or an expression of one; ``what`` says in a message what it is for, the rest as a Parser has it."""
     if isinstance(node, Scalar) and node.value is None:
         raise Flawed("TG007", f"{what} is missing", node.mark, "write a number or an expression")
     if not isinstance(node, Scalar) or not isinstance(node.value, (int, str)) or isinstance(node.value, bool):
@@ -305,7 +339,7 @@ def read_number(node: Node, names: Names, what: str, is_size: bool = False, may_
         raise Flawed("TG103", message, node.mark, say_number(node))
     if isinstance(node.value, int):
         return check_integer(node, what)
-    value = parse_value(node.passage, names, is_size)
+    value = parse_value(node.passage, names, is_size, reads)
     if value.is_condition:
         raise Flawed("TG103", f"{what} must be a number, but this is a condition", node.mark)
     if bound(value.index) <= 0 and not may_be_negative:

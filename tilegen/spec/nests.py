@@ -12,14 +12,15 @@ from tilegen.errors import Flaw, Mark
 from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import THREAD_AXES
-from tilegen.spec.data import LetStatement, Loop, RoleBlock, Statement, WhenStatement
+from tilegen.spec.data import LetStatement, Loop, Region, RoleBlock, Statement, WhenStatement
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
 from tilegen.spec.names import FORBIDDEN, Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
-from tilegen.spec.ranges import Range, check_dividends
+from tilegen.spec.ranges import Range, check_dividends, check_region_range
 from tilegen.spec.surroundings import Surroundings, instance_cases
+from tilegen.spec.tables import Read, Reads
 from tilegen.spec.waits import read_when
 
 ReadBody = Callable[[Node, Surroundings], tuple[Statement, ...]]
@@ -106,13 +107,14 @@ def read_let(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[L
         return None, around
     if not entries.entries:
         raise Flawed("TG114", "a let needs a name", entries.mark, "for example 'let: {m: bx * 64}'")
-    made: list[tuple[Var, Index]] = []
+    made: list[tuple[Var, Index | Read]] = []
     for key, written in entries.entries:
         before = len(around.findings.found)
         with around.findings.collect():
             name = around.register.claim(key.passage, "let")
             claimed.append(name)
             around = _name_value(name, written, around, made)
+            claimed += [var.name for var, _ in made if var.name not in claimed]
         if len(around.findings.found) > before or not made or made[-1][0].name != key.text:
             around = replace(around, names=around.names.with_broken([key.text]))
     is_whole = fields is not None and len(made) == len(entries.entries)
@@ -154,11 +156,17 @@ def _find_circle(name: str, given: Dict[str, set[str]]) -> list[str]:
     return []
 
 
-def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Var, Index]]) -> Surroundings:
+def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Var, Index | Read]]) -> Surroundings:
     threads = around.threads or 1024
-    names = _with_threads(around)
-    value = read_number(node, names, f"'{name}'", may_be_negative=True)
-    axes = names.axes_of(value)
+    reads = Reads(around.buffers.found, around.register.owners)
+    value = read_number(node, _with_threads(around), f"'{name}'", may_be_negative=True, reads=reads)
+    whole = reads.name_only(name, value)
+    for var, read in reads.found:
+        around = _keep_read(var, read, around)
+        made.append((var, read))
+    if whole is not None:
+        return around
+    axes = _with_threads(around).axes_of(value)
     var = Var(name, bound(value), max(1, multiple(value)), least(value))
     made.append((var, value))
     cases = around.cases
@@ -170,6 +178,23 @@ def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Va
             cases = cases.walk(Range(name, value, add(value, 1)))
     known = var if isinstance(value, Var | Formula) else value
     return replace(around, names=around.names.with_let(name, known, axes), cases=cases)
+
+
+def _keep_read(var: Var, read: Read, around: Surroundings) -> Surroundings:
+    """What follows a read: its variable is known, and may be any of the array's values. Raises TG207 for a place
+    outside of the array.
+    """
+    names, array = _with_threads(around), around.buffers.found[read.array]
+    axes = frozenset[str]().union(*(names.axes_of(x) for x in (*read.at, read.when)))
+    cases = replace(around.cases, condition=every(around.cases.condition, read.when))
+    place = Region(array, read.at, (1,) * len(read.at), (False,) * len(read.at), mark=read.mark)
+    inside = instance_cases(cases, "thread", around.threads or 1024, True) if axes else cases
+    check_region_range(place, inside, False, "read under a condition that keeps the place inside")
+    low, high = read.values.low, read.values.high
+    assert not isinstance(low, float) and not isinstance(high, float)
+    walked = around.cases.walk(Range(var.name, low, high, read.values.step))
+    around.register.owners.setdefault(var.name, ("read of a let", read.mark or array.mark))  # type: ignore[arg-type]
+    return replace(around, names=around.names.with_let(var.name, var, axes), cases=walked)
 
 
 def _with_threads(around: Surroundings) -> Names:

@@ -30,6 +30,7 @@ from tilegen.spec.data import (
 )
 from tilegen.spec.phases import announced_bytes_of, barriers_of, trips_of
 from tilegen.spec.program import Program
+from tilegen.spec.tables import Read
 
 KINDS = get_args(Statement)
 _NEAR = (1 << 10, 4, 4)  # how far from the middle of a grid a CTA away from the edges is looked for
@@ -199,10 +200,14 @@ class _Placing:
 
 def _define(naming: LetStatement, meant: Meant) -> Meant:
     """What holds after names were given."""
-    values = dict(meant.values)
+    values, guards = dict(meant.values), list(meant.guards)
     for var, value in naming.entries:
-        values[var.name] = substitute(value, values)
-    return replace(meant, values=values)
+        values.pop(var.name, None)
+        if isinstance(value, Read):
+            guards += [substitute(c, values) for c in value.known]
+        else:
+            values[var.name] = substitute(value, values)
+    return replace(meant, values=values, guards=tuple(guards))
 
 
 def map_calls(statements: Sequence[Statement], change: Callable[[Call], Call]) -> tuple[Statement, ...]:

@@ -53,6 +53,7 @@ from tilegen.spec.data import (
     WaitStatement,
     WhenStatement,
 )
+from tilegen.spec.tables import Read
 
 
 @dataclass(frozen=True)
@@ -300,7 +301,7 @@ def count_waits(statements: Sequence[Statement], names: frozenset[str]) -> dict[
             found[s.barrier.name] = add(found.get(s.barrier.name, 0), 1)
         elif isinstance(s, LetStatement):
             for var, value in s.entries:
-                values[var.name] = substitute(value, values)
+                values |= {} if isinstance(value, Read) else {var.name: substitute(value, values)}
         elif isinstance(s, WhenStatement):
             for name, each in count_waits(s.body, names).items():
                 found[name] = add(found.get(name, 0), substitute(select(s.when, each, 0), values))

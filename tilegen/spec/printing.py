@@ -40,6 +40,7 @@ from tilegen.spec.models import BufferFields
 from tilegen.spec.pinning import spell
 from tilegen.spec.program import Program
 from tilegen.spec.spelling import spell_index
+from tilegen.spec.tables import Read
 from tilegen.spec.waits import word_of
 
 _WIDTH = 120  # of a line; what is longer in braces is written on lines of its own
@@ -256,7 +257,7 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
     elif isinstance(statement, Loop):
         yield from _print_loop(statement, indent)
     elif isinstance(statement, LetStatement):
-        yield from _print_entry("let", {var.name: _value_of(value) for var, value in statement.entries}, indent, "- ")
+        yield from _print_entry("let", _spell_let(statement), indent, "- ")
     elif isinstance(statement, WhenStatement):
         yield from _print_simple({}, statement.when, indent, always=True)
         yield from _print_ops(statement.body, f"{indent}  ", "do")
@@ -281,6 +282,26 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
         yield from _print_simple({"wait": what}, statement.when, indent)
     else:
         raise TypeError(f"spec/printing.py does not know {type(statement).__name__}")
+
+
+def _spell_let(statement: LetStatement) -> dict[str, int | str]:
+    """The names of a let and their values; an element that is a part of a value stands in it."""
+    elements: dict[str, str] = {}
+    said: dict[str, int | str] = {}
+    for var, value in statement.entries:
+        if not isinstance(value, Read):
+            said[var.name] = _put_elements(_value_of(value), elements)
+            continue
+        at = (str(_put_elements(spell_index(x), elements)) for x in value.at)
+        element = f"{value.array}[{', '.join(at)}]"
+        (elements if value.is_inside else said)[var.name] = element
+    return said
+
+
+def _put_elements(text: int | str, elements: Dict[str, str]) -> int | str:
+    if isinstance(text, int):
+        return text
+    return re.sub(r"[A-Za-z_]\w*", lambda word: elements.get(word[0], word[0]), text)
 
 
 def _print_arrive(s: ArriveStatement, indent: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from tilegen.index import Formula, Index, ceil_div, sub
 from tilegen.spec.expressions import BINDING
 
 _WORDS = {"/": "//", "&&": "and", "||": "or"} | {symbol: symbol for symbol in ("+", "-", "*", "%", "<", "==", "!=")}
-_CALLS = {"min": "min", "max": "max", "?": "where"}
+_CALLS = {"min": "min", "max": "max", "?": "where", "table": "table"}
 _STRONGEST = max(BINDING.values()) + 1  # of a name, a number and ceil(a / b)
 
 
