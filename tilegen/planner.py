@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, sub, substitute
+from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, select, sub, substitute
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
@@ -40,8 +40,7 @@ from tilegen.plan import (
     names_used,
     when,
 )
-from tilegen.index.contents import TURNS
-from tilegen.plan.contents import number_of, value_of_fetch
+from tilegen.plan.contents import content_of, number_of
 from tilegen.scopes import SCOPES, inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
@@ -198,21 +197,31 @@ class _Builder:
             self.place = next(self.places)
             assert self.place.statement is s
             steps = PLANNED[type(s)](self, s, _after(named, enclose))
-            named += map(_name_step, steps) if isinstance(s, LetStatement) else []
+            named += [one for one, _ in self.name(s)] if isinstance(s, LetStatement) else []
             planned.append(steps)
         return drop_unused([step for steps in planned for step in steps])
 
     def let(self, s: LetStatement, enclose: Enclose) -> tuple[Step, ...]:
-        return tuple(self.name(var, value) for var, value in s.entries if not isinstance(value, int))
+        pairs = self.name(s)
+        return tuple(self.fetch(one.var, said) if isinstance(said, Read) else one for one, said in pairs)
 
-    def name(self, var: Var, value: Index | Read) -> Let | Fetch:
-        if not isinstance(value, Read):
-            return Let(var, value)
-        array = self.spec.buffer(value.array)
-        region = Region(array, value.at, (1,) * len(value.at), (False,) * len(value.at))
+    def name(self, s: LetStatement) -> Iterator[tuple[Let, Index | Read]]:
+        """Each name as ops that are costed see it, where tables hold some contents; and what the spec has for it."""
+        for var, value in s.entries:
+            if isinstance(value, Read):
+                number = number_of(value.at, self.spec.buffer(value.array).shape)
+                content = content_of(value.array, value.values, number)
+                yield Let(var, select(value.when, content, value.otherwise)), value
+            elif not isinstance(value, int):
+                yield Let(var, value), value
+
+    def fetch(self, var: Var, read: Read) -> Fetch:
+        """An element of a table as the kernel reads it."""
+        array = self.spec.buffer(read.array)
+        region = Region(array, read.at, (1,) * len(read.at), (False,) * len(read.at))
         src = ref_at(bind(region, self.memories[array.name]), ())
-        number = number_of(value.at, array.shape)
-        return Fetch(var, src, number, value.values, value.when, value.otherwise, value.known)
+        number = number_of(read.at, array.shape)
+        return Fetch(var, src, number, read.values, read.when, read.otherwise, read.known)
 
     def guarded(self, s: WhenStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A block of its own even where its condition always holds, if it names anything."""
@@ -333,7 +342,7 @@ PLANNED: dict[type, Callable[[Any, Any, Enclose], tuple[Step, ...]]] = {
     Loop: _Builder.loop,
     WhenStatement: _Builder.guarded,
     RoleBlock: _Builder.role_block,
-    LetStatement: _Builder.let,
+    LetStatement: lambda builder, s, enclose: builder.let(s, enclose),
     SyncStatement: _Builder.sync,
     CommitStatement: _Builder.queue,
     WaitStatement: _Builder.wait,
@@ -351,6 +360,9 @@ class _Surveyor(_Builder):
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
         self.found.append(self.context(call, enclose))
+        return ()
+
+    def let(self, s: LetStatement, enclose: Enclose) -> tuple[Step, ...]:
         return ()
 
 
@@ -375,14 +387,6 @@ def find_surroundings(spec: Spec) -> tuple[Context, ...]:
 def line_of(statement: SyncStatement | CommitStatement | WaitStatement | ArriveStatement) -> int:
     """The line of the spec that a statement stands in, 0 where it has none."""
     return statement.mark.line if statement.mark else 0
-
-
-def _name_step(step: Step) -> Let:
-    """A name as ops that are costed see it: what tables hold is not known, and their loads are no part of an op."""
-    if isinstance(step, Fetch):
-        return Let(step.var, value_of_fetch(step, TURNS))
-    assert isinstance(step, Let)
-    return step
 
 
 def _after(named: Sequence[Let], enclose: Enclose) -> Enclose:

@@ -78,6 +78,9 @@ class Bounded(Domain):
         pairs = np.asarray(bits).view(self.stored(dtype))
         return Bound(pairs["value"], pairs["error"])
 
+    def integers(self, bits: Array, dtype: str) -> Array:
+        return np.asarray(self.decode(bits, dtype).value).astype(np.int64)
+
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
         with np.errstate(all="ignore"):
             if DTYPES[dtype].kind == "complex":

@@ -51,6 +51,10 @@ class Domain(ABC):
     def decode(self, bits: Array, dtype: str) -> Any:
         """The inverse of ``encode``."""
 
+    def integers(self, bits: Array, dtype: str) -> NDArray[np.int64]:
+        """The numbers that stored elements of an integer type are. Raises TypeError where values are no numbers."""
+        raise TypeError(f"{type(self).__name__} knows no numbers")
+
     @abstractmethod
     def compute(
         self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
@@ -136,6 +140,9 @@ class Typed(Domain):
 
     def decode(self, bits: Array, dtype: str) -> Array:
         return np.ascontiguousarray(bits).view(numpy_dtype(dtype))
+
+    def integers(self, bits: Array, dtype: str) -> NDArray[np.int64]:
+        return bits.astype(np.int64)
 
     def compute(
         self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,17 @@ _WIDE = 1e3  # of positive numbers: from here on each order of magnitude is draw
 
 @dataclass(frozen=True)
 class Values:
-    """``low <= x < high`` of each element, in steps of ``step`` from ``low`` on: integers of sizes, or floats."""
+    """``low <= x < high`` of each element, in steps of ``step`` from ``low`` on: integers of sizes, or floats.
+
+    ``is_distinct``: no value of 0 or more stands twice. ``pieces``: of offsets, how many pieces they part: element
+    0 is ``low``, element ``pieces`` is ``high - 1``, and none is less than the one before.
+    """
 
     low: Index | float
     high: Index | float
     step: int = 1
+    is_distinct: bool = False
+    pieces: Index | None = None
 
     def at(self, case: Mapping[str, int]) -> Values:
         """The range at values of the params.
@@ -38,10 +45,14 @@ class Values:
         Values(low=-1, high=8, step=1)
         """
         low, high = (x if isinstance(x, int | float) else int(evaluate(x, dict(case))) for x in (self.low, self.high))
-        return Values(low, high, self.step)
+        pieces = None if self.pieces is None else int(evaluate(self.pieces, dict(case)))
+        return replace(self, low=low, high=high, pieces=pieces)
 
     def __str__(self) -> str:
-        return " : ".join(map(str, (self.low, self.high, *([self.step] if self.step > 1 else []))))
+        if self.pieces is not None:
+            return f"offsets {self.high - 1}, rising from 0"
+        text = " : ".join(map(str, (self.low, self.high, *([self.step] if self.step > 1 else []))))
+        return f"values {text}" + (", distinct but for those below 0" if self.is_distinct else "")
 
 
 def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[Array], Array]:
@@ -58,6 +69,10 @@ def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[A
             floats = list_floats(float(values.low), float(values.high), dtype)  # type: ignore[arg-type]
             found: Array = floats[(drawn & np.uint64(_DRAWN - 1)).astype(np.intp)]
             return found
+        if values.pieces is not None:
+            return _draw_offsets(values, np.asarray(index), drawn).astype(numpy_dtype(dtype))
+        if values.is_distinct:
+            return _draw_distinct(values, np.asarray(index), drawn).astype(numpy_dtype(dtype))
         low, count = int(values.low), count_integers(values)  # type: ignore[arg-type]
         place = mix(drawn, word)
         place = place if count > _ALL else place % np.uint64(count)
@@ -68,6 +83,27 @@ def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[A
         return found
 
     return draw
+
+
+def _draw_distinct(values: Values, index: Array, drawn: Array) -> Array:
+    """Numbers of 0 or more, each once, in no order; where the range goes below 0 some of its least between them."""
+    low, count = int(values.low), count_integers(values)  # type: ignore[arg-type]
+    below = max(0, -(low // values.step)) if low < 0 else 0
+    positive = max(1, count - below)
+    factor = next(n for n in range(max(1, positive * 5 // 8), 2 * positive + 2) if gcd(n, positive) == 1)
+    place = (index.astype(object) * factor + 3) % positive if positive >= 1 << 31 else (index * factor + 3) % positive
+    found = low + values.step * (below + place.astype(np.int64))
+    is_low = (index >= positive) | (drawn % np.uint64(_ENDS) == 0)
+    return np.where(is_low, low, found) if low < 0 else found
+
+
+def _draw_offsets(values: Values, index: Array, drawn: Array) -> Array:
+    """Ends of pieces: nearly even ones, a few of them empty."""
+    pieces, end = int(values.pieces), int(values.high) - 1  # type: ignore[arg-type]
+    own = index - ((index % 2 == 1) & (index < pieces) & (index // 2 % 3 == 1))  # the same as the one before
+    jitter = mix(own.astype(np.uint64), np.uint64(pieces)) % np.uint64(max(1, end))
+    found = (own * end + jitter.astype(np.int64)) // max(1, pieces)
+    return np.where(index <= 0, 0, np.where(index >= pieces, end, found))
 
 
 def count_integers(values: Values) -> int:

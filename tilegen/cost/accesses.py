@@ -8,8 +8,8 @@ from functools import cache
 
 from tilegen.cost.asynchronous import TMA, WGMMA, cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul
-from tilegen.index.contents import TURNS
 from tilegen.plan import MatrixDescriptor, Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
+from tilegen.plan.contents import COSTED
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
 
 
@@ -51,7 +51,7 @@ def visit_role(steps: Iterable[Step], threads: int, cluster: tuple[int, int, int
 
     What the places of tables cost is known for contents alone: for values of all of their range.
     """
-    return walk(steps, begin(threads, _places_in(cluster), contents=TURNS))
+    return walk(steps, begin(threads, _places_in(cluster), contents=COSTED))
 
 
 @cache

@@ -58,16 +58,19 @@ def select(condition: Index, a: Index, b: Index) -> Index:
     return Formula("?", (condition, a, b), max(bound(a), bound(b)))
 
 
-def table_value(kind: int, number: Index, low: Index, high: Index, step: int = 1, marks: tuple[int, ...] = ()) -> Index:
-    """An element of a table, by its number: ``low <= value < high``, in steps. ``kind`` is one of index.contents.
+def table_value(
+    table: tuple[int, int], number: Index, low: Index, high: Index, step: int = 1, marks: tuple[Index, ...] = ()
+) -> Index:  # fmt: skip
+    """An element of a table, by its number: ``low <= value < high``, in steps.
 
-    Nothing else is known of it, as of a variable: the same element has the same value.
+    ``table``: its kind of contents, one of index.contents, and its key. Nothing else is known of the element, as of a
+    variable: the same one has the same value.
 
     >>> from tilegen.index import Var
-    >>> print(table_value(2, Var("bx", 9), 0, 10))
-    table(2, bx, 0, 10, 1)
+    >>> print(table_value((2, 77), Var("bx", 9), 0, 10))
+    table(2, 77, bx, 0, 10, 1)
     """
-    return Formula("table", (kind, number, low, high, step, *marks), max(bound(high) - 1, least(low) + 1))
+    return Formula("table", (*table, number, low, high, step, *marks), max(bound(high) - 1, least(low) + 1))
 
 
 def selections(x: Index) -> frozenset[Formula]:
@@ -241,7 +244,7 @@ _REBUILD: dict[str, Callable[..., Index]] = {
     "+": lambda *args: total(t for a in args for t in terms(a)), "-": sub, "*": _fold(mul), "/": div, "%": mod,
     "^": xor, "&": masked, "<": less, "==": equal, "!=": differ, "&&": every, "||": any_of,
     "min": _fold(minimum), "max": _fold(maximum), "?": select,
-    "table": lambda kind, number, low, high, step, *marks: table_value(kind, number, low, high, step, marks),
+    "table": lambda kind, key, *rest: table_value((kind, key), *rest[:4], rest[4:]),
 }  # fmt: skip
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-LEAST, LARGEST, TURNS, PAIRS, MARKS = range(5)
+LEAST, LARGEST, TURNS, MARKS, UPWARDS, HOLED, OFFSETS = range(7)
 NAMES = {
     TURNS: "all of their range in turns", LEAST: "their least value", LARGEST: "their largest value",
-    PAIRS: "the same value twice, then another", MARKS: "values near the numbers of the text",
+    MARKS: "values near the numbers of the text",
 }  # fmt: skip
+HOLE = 1  # the element that names no place, of distinct ones that may name none
 _TURN = 8  # elements after which contents in turns repeat
 
 
@@ -25,26 +26,47 @@ def period_of(kind: int, marks: Sequence[int]) -> int:
     >>> period_of(LEAST, ()), period_of(MARKS, (3, 4, 5))
     (1, 3)
     """
-    return {LEAST: 1, LARGEST: 1, TURNS: _TURN, PAIRS: _TURN, MARKS: max(1, len(marks))}[kind]
+    return {LEAST: 1, LARGEST: 1, TURNS: _TURN, MARKS: max(1, len(marks))}[kind]
 
 
-def content(kind: int, number: Any, low: Any, high: Any, step: int, *marks: int) -> Any:
+def content(kind: int, key: int, number: Any, low: Any, high: Any, step: int, *marks: int) -> Any:
     """The value of an element: ``low``, a multiple of ``step`` above it, below ``high``. Ints, or NumPy arrays of them.
 
-    >>> content(TURNS, np.arange(9), 10, 20, 1).tolist()
-    [10, 19, 11, 15, 18, 12, 14, 17, 10]
+    ``key`` tells tables apart. ``marks``: numbers that values are near; of OFFSETS how many pieces there are, then
+    their lengths in turn.
+
+    >>> content(TURNS, 0, np.arange(9), 10, 20, 1).tolist(), content(HOLED, 0, np.arange(5), -1, 3, 1).tolist()
+    ([10, 19, 11, 15, 18, 12, 14, 17, 10], [0, -1, 2, -1, -1])
+    >>> content(OFFSETS, 0, np.arange(6), 0, 21, 1, 5, 0, 7, 1).tolist()
+    [0, 0, 7, 8, 8, 20]
     """
+    if kind in (UPWARDS, HOLED):
+        return _upwards(number, low, high, step, kind == HOLED)
+    if kind == OFFSETS:
+        return _offsets(number, high - 1, *marks)
     last = (high - low - 1) // step  # the largest multiple
-    turn = number % period_of(kind, marks)
+    period = period_of(kind, marks)
+    turn = (number + key % period) % period
     return low + step * np.clip(_PLACES[kind](turn, last, low, step, marks), 0, last)
+
+
+def _upwards(number: Any, low: Any, high: Any, step: int, has_hole: bool) -> Any:
+    """Each element the next value of 0 or more; below 0 one of the first, and those behind the end of the range."""
+    first = low + -(np.minimum(low, 0) // step) * step
+    count = np.maximum(1, (high - first + step - 1) // step)
+    is_none = (low < 0) & ((has_hole & (number == HOLE)) | (number >= count))
+    return np.where(is_none, low, first + number % count * step)
+
+
+def _offsets(number: Any, end: Any, pieces: Any, *lengths: int) -> Any:
+    """Pieces of these lengths in turn, as far as there is room; the last takes what is left."""
+    before = np.cumsum([0, *lengths[:-1]])
+    found = number // len(lengths) * sum(lengths) + before[np.asarray(number) % len(lengths)]
+    return np.where(number >= pieces, end, np.minimum(found, end))
 
 
 def _in_turns(turn: Any, last: Any, low: Any, step: int, marks: Sequence[int]) -> Any:
     return _pick(turn, [0, last, 1, (last + 1) // 2, last - 1, 2, last // 2, last - 2])
-
-
-def _pairs(turn: Any, last: Any, low: Any, step: int, marks: Sequence[int]) -> Any:
-    return _pick(turn // 2, [last // 3, 0, last, 1])
 
 
 def _marks(turn: Any, last: Any, low: Any, step: int, marks: Sequence[int]) -> Any:
@@ -56,7 +78,7 @@ def _pick(turn: Any, choices: Sequence[Any]) -> Any:
 
 
 _PLACES: dict[int, Callable[..., Any]] = {
-    LEAST: lambda turn, last, low, step, marks: 0 * last,
-    LARGEST: lambda turn, last, low, step, marks: last,
-    TURNS: _in_turns, PAIRS: _pairs, MARKS: _marks,
+    LEAST: lambda turn, last, low, step, marks: 0 * turn,
+    LARGEST: lambda turn, last, low, step, marks: last + 0 * turn,
+    TURNS: _in_turns, MARKS: _marks,
 }  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Formula, Index, Var, add, bound, div, substitute, total, variables
 from tilegen.index.bounds import highest, linear
-from tilegen.index.contents import period_of
+from tilegen.index.contents import HOLE, HOLED, OFFSETS, UPWARDS, period_of
 
 Ints = NDArray[np.int64]
 
@@ -216,11 +216,22 @@ def _pick(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
 
 
 def _element(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
-    """An element comes again where its number has moved on by a period of the contents."""
-    kind, number, *rest = parts
-    if any(p.rise for p in rest):
+    """An element comes again where its number has moved on by a period of the contents.
+
+    Of contents that go up no rule is known where the number moves, but of those that go up by one step: these rise
+    with it, except at the elements that are left out and at the end of the range.
+    """
+    kind, (at, low, high, step, *marks) = x.args[0], x.args[2:]
+    number = parts[2]
+    if any(p.rise for p in parts[3:]) or (kind == OFFSETS and number.rise):
         return None
-    return _join([replace(number.repeat(period_of(int(x.args[0]), x.args[5:])), rise=0), *rest])
+    if kind not in (UPWARDS, HOLED) or not number.rise:
+        repeated = number if not number.rise else number.repeat(period_of(kind, marks))
+        return _join([replace(repeated, rise=0), *parts[3:]])
+    ends = [_comparison(Formula("<", (at, end), 2), [number, Recurrence()], v) for end in (HOLE, HOLE + 1, high - low)]
+    if None in ends:
+        return None
+    return replace(_join([number, *(e for e in ends if e is not None)]), rise=number.rise * step)
 
 
 _RULES: Mapping[str, Callable[[Any, Any, Var], Recurrence | None]] = {

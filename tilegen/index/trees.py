@@ -104,7 +104,7 @@ def _least(x: Tree) -> int:
     if x.symbol == "?":
         return min(least(a) for a in x.args[1:])
     if x.symbol == "table":
-        return least(x.args[2])
+        return least(x.args[3])
     return 0
 
 
@@ -147,5 +147,5 @@ def _multiple(x: Tree) -> int:
     if x.symbol == "^":
         return gcd(gcd(*parts), 1 << 62)
     if x.symbol == "table":
-        return gcd(parts[2], parts[4])
+        return gcd(parts[3], parts[5])
     return 1

@@ -7,12 +7,12 @@ function: each kind of contents is one, and a kernel is run with all of them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arithmetic.values import Values
 from tilegen.index import Index, add, least, maximum, mul, select, table_value
-from tilegen.index.contents import TURNS
+from tilegen.index.contents import HOLED, LARGEST, LEAST, MARKS, OFFSETS, TURNS, UPWARDS
 from tilegen.plan.kernel import Plan
 from tilegen.plan.steps import Block, Fetch, Let, Repeat, Step, When
 
@@ -29,21 +29,43 @@ def number_of(at: Sequence[Index], shape: Sequence[Index]) -> Index:
     return number
 
 
-def content_of(values: Values, number: Index, kind: int, marks: tuple[int, ...] = ()) -> Index:
-    """The value of an element of this number, with contents of a kind of index.contents.
+@dataclass(frozen=True)
+class Contents:
+    """What all tables of a kernel hold: a kind of index.contents, and numbers that values are near."""
+
+    kind: int
+    marks: tuple[int, ...] = ()
+
+
+COSTED = Contents(TURNS)  # what costs are counted with
+
+
+def content_of(table: str, values: Values, number: Index, contents: Contents = COSTED) -> Index:
+    """The value of an element of this number, with contents that the promise of its table allows.
 
     >>> from tilegen.index import evaluate
-    >>> [int(evaluate(content_of(Values(10, 14), k, TURNS), {})) for k in range(4)]
-    [10, 13, 11, 12]
+    >>> [int(evaluate(content_of("ids", Values(10, 14), k, Contents(LARGEST)), {})) for k in range(3)]
+    [13, 13, 13]
     """
+    kind, marks = contents.kind, contents.marks
     low, high = values.low, values.high
     assert not isinstance(low, float) and not isinstance(high, float)
-    return table_value(kind, number if least(number) >= 0 else maximum(number, 0), low, high, values.step, marks)
+    number, key = number if least(number) >= 0 else maximum(number, 0), int.from_bytes(table.encode(), "big")
+    if values.pieces is not None:
+        return table_value((OFFSETS, key), number, low, high, 1, (values.pieces, *_LENGTHS[kind]))
+    if values.is_distinct and (kind != LEAST or least(low) >= 0):
+        return table_value((HOLED if kind == MARKS else UPWARDS, key), number, low, high, values.step)
+    return table_value((kind, key), number, low, high, values.step, marks)
 
 
-def value_of_fetch(step: Fetch, kind: int) -> Index:
-    """What a step fetches where its table has contents of a kind."""
-    return select(step.where, content_of(step.values, step.number, kind), step.otherwise)
+_LENGTHS = {  # of pieces in turn, for each kind of contents
+    TURNS: (0, 1, 127, 128, 129, 64), LEAST: (0,), LARGEST: (1 << 40,), MARKS: (63, 65, 0, 1),
+}  # fmt: skip
+
+
+def value_of_fetch(step: Fetch, contents: Contents) -> Index:
+    """What a step fetches with these contents."""
+    return select(step.where, content_of(step.src.memory.name, step.values, step.number, contents), step.otherwise)
 
 
 def has_tables(plan: Plan) -> bool:
@@ -51,9 +73,9 @@ def has_tables(plan: Plan) -> bool:
     return any(_find_fetches(role.steps) for role in plan.roles)
 
 
-def fill_tables(plan: Plan, kind: int) -> Plan:
-    """The plan with contents of a kind in place of its tables: it reads none."""
-    return replace(plan, roles=tuple(replace(role, steps=_fill(role.steps, kind)) for role in plan.roles))
+def fill_tables(plan: Plan, contents: Contents) -> Plan:
+    """The plan with contents in place of its tables: it reads none."""
+    return replace(plan, roles=tuple(replace(role, steps=_fill(role.steps, contents)) for role in plan.roles))
 
 
 def _find_fetches(steps: Sequence[Step]) -> bool:
@@ -64,13 +86,13 @@ def _body(step: Step) -> tuple[Step, ...]:
     return step.body if isinstance(step, Repeat | When | Block) else ()
 
 
-def _fill(steps: Sequence[Step], kind: int) -> tuple[Step, ...]:
+def _fill(steps: Sequence[Step], contents: Contents) -> tuple[Step, ...]:
     filled: list[Any] = []
     for step in steps:
         if isinstance(step, Fetch):
-            filled.append(Let(step.var, value_of_fetch(step, kind)))
+            filled.append(Let(step.var, value_of_fetch(step, contents)))
         elif isinstance(step, Repeat | When | Block):
-            filled.append(replace(step, body=_fill(step.body, kind)))
+            filled.append(replace(step, body=_fill(step.body, contents)))
         else:
             filled.append(step)
     return tuple(filled)

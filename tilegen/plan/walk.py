@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.index import Index, Var, add, bound, consequences, less, substitute
-from tilegen.plan.contents import value_of_fetch
+from tilegen.plan.contents import Contents, value_of_fetch
 from tilegen.plan.effects import Effects, UnknownStep, effects
 from tilegen.plan.memories import Memory, Ref
 from tilegen.plan.steps import Block, Fetch, Let, Repeat, Step, When
@@ -35,8 +35,8 @@ class Position:
 
     ``values``: names that stand for expressions. ``known``: each name's definition, whose range the text relies on.
     ``spots``: of formals, and of the registers of functions. ``loops``: a variable and a count for each loop around.
-    ``spec_loops``: the number of the spec's loop that each of those is, -1 for none. ``contents``: what tables hold, a
-    kind of index.contents; None: what they hold is not known, and an element is a base variable.
+    ``spec_loops``: the number of the spec's loop that each of those is, -1 for none. ``contents``: what tables hold;
+    None: that is not known, and an element is a base variable.
     """
 
     threads: int
@@ -47,7 +47,7 @@ class Position:
     loops: tuple[tuple[Var, Index], ...] = ()
     op: int = -1
     spec_loops: tuple[int, ...] = ()
-    contents: int | None = None
+    contents: Contents | None = None
 
     def expand(self, x: Index) -> Index:
         """``x`` in base variables."""
@@ -92,7 +92,7 @@ def spot_of(memory: Memory) -> Spot:
 
 def begin(
     threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None,
-    contents: int | None = None,
+    contents: Contents | None = None,
 ) -> Position:  # fmt: skip
     """The start of a role:
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilegen.index import Formula, Index, Var, add, div, mul, multiple, names_of, substitute
-from tilegen.index.contents import TURNS
 from tilegen.index.runs import counter
 from tilegen.plan import Plan, Step, Sync, Visit, walk
+from tilegen.plan.contents import COSTED
 from tilegen.proofs.finding import UNPROVEN_MEETING, Finding
 from tilegen.proofs.ranges import begin_role, say
 from tilegen.scopes import SCOPES, thread_variables
@@ -23,7 +23,7 @@ def unproven_meetings(plan: Plan) -> tuple[Finding, ...]:
     """
     found: dict[Finding, None] = {}
     for role in plan.roles:
-        start = replace(begin_role(plan, role).position, contents=TURNS)  # an element is one function of its place
+        start = replace(begin_role(plan, role).position, contents=COSTED)  # an element is one function of its place
         for visit in walk(role.steps, start):
             found.update(dict.fromkeys(_check(visit)))
     return tuple(found)

@@ -23,6 +23,7 @@ from tilegen.proofs.meaning import few_counts, parameter_cases
 from tilegen.proofs.observed import Observed, parts_with
 from tilegen.proofs.owned_boxes import Owned, read_boxes, written_boxes
 from tilegen.proofs.partition import check_partition, check_reads
+from tilegen.proofs.tables import own_by_number
 from tilegen.spec.data import Spec
 
 _FEW_RESIDUES = 8  # of a parameter of more values than these, where no rule is known
@@ -51,14 +52,16 @@ class CountedOwners:
 
 def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
     """Count the owners of all elements: at the usual sizes, the largest, and wherever owners may change."""
-    usual, owns, reads = parameter_cases(spec), written_boxes(spec), read_boxes(spec)
+    by_number = own_by_number(written_boxes(spec))
+    usual, owns, reads = parameter_cases(spec), by_number.boxes, read_boxes(spec)
     usual += [case for case in launch_cases(spec, usual[0]) if case not in usual]
     sizes = owner_sizes(spec, owns, usual[0])
-    found: list[tuple[Case, Finding]] = []
+    found: list[tuple[Case, Finding]] = [(usual[0], f) for f in by_number.wrong]
     unlooked, notes, unsure = list[Finding](), list(sizes.notes), _list_unsure(spec, owns, usual[0])
 
     def count(case: Case, most: int) -> list[Finding]:
         own = [*check_partition(plan, owns, case, most), *check_reads(plan, owns, reads, case, most)]
+        own = [f for f in own if f.code != NO_OWNER or f.memory not in by_number.arrays]
         found.extend((case, f) for f in own if f.code != NOT_PARTITIONED)
         for f in own:
             if f.code == NOT_PARTITIONED and spec.buffer(f.memory).traits.is_brought:

@@ -17,7 +17,7 @@ from tilegen.plan import Plan, default_values
 from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.cta_classes import cover_outcomes
-from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
+from tilegen.proofs.finding import MAY_BE_EQUAL, NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.joined_runs import check_runs, share_out
@@ -36,7 +36,7 @@ from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
-from tilegen.proofs.tables import add_contents, fill_both
+from tilegen.proofs.tables import add_contents, choose_contents, fill_both
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
@@ -82,11 +82,11 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     if not has_tables(plan):
         return _prove_runs(spec, plan, processes, notes)
     proofs = []
-    for kind, name in NAMES.items():
+    for contents in choose_contents(spec):
         try:
-            proofs.append(_prove_runs(*fill_both(spec, plan, kind), processes, notes))
+            proofs.append(_prove_runs(*fill_both(spec, plan, contents), processes, notes))
         except ProofError as error:
-            raise ProofError(add_contents(error.diagnostics, name)) from None
+            raise ProofError(add_contents(error.diagnostics, NAMES[contents.kind])) from None
     return _join_proofs(proofs)
 
 
@@ -261,6 +261,8 @@ def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:
 
 def _finding(spec: Spec, finding: Finding) -> Diagnostic:
     hint = _say_owners(spec, finding.memory) if finding.code == TWO_OWNERS else ""
+    if finding.code == MAY_BE_EQUAL:
+        hint = "say 'distinct: true' of the one table that names them, if no two of its elements are equal"
     return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op), hint)
 
 

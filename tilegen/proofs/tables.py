@@ -7,39 +7,169 @@ that read no table, of which all is proved as of any other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from tilegen.errors import Diagnostic
-from tilegen.index import Index, select
+from tilegen.index import Formula, Index, Var, add, bound, conjuncts, every, least, mul, names_of, select, sub, total
+from tilegen.index.bounds import linear
+from tilegen.index.contents import MARKS, NAMES, OFFSETS, TURNS, UPWARDS
 from tilegen.plan import Plan
-from tilegen.plan.contents import content_of, fill_tables, number_of
-from tilegen.spec.data import LetStatement, Nest, Spec, Statement
+from tilegen.plan.contents import Contents, content_of, fill_tables, number_of
+from tilegen.proofs.finding import MAY_BE_EQUAL, Finding
+from tilegen.proofs.observed import wholes_of
+from tilegen.proofs.owned_boxes import Owned
+from tilegen.spec.data import Call, LetStatement, Nest, Spec, Statement
+from tilegen.spec.outline import deciding, outline
 from tilegen.spec.tables import Read
 
-
-def fill_both(spec: Spec, plan: Plan, kind: int) -> tuple[Spec, Plan]:
-    """The spec and its plan with contents of a kind in place of tables: neither reads one."""
-    return replace(spec, ops=_fill(spec, spec.ops, kind)), fill_tables(plan, kind)
+_MOST_MARKS = 24
 
 
-def _fill(spec: Spec, statements: Sequence[Statement], kind: int) -> tuple[Statement, ...]:
+def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
+    """The spec and its plan with contents in place of tables: neither reads one."""
+    return replace(spec, ops=_fill(spec, spec.ops, contents)), fill_tables(plan, contents)
+
+
+def _fill(spec: Spec, statements: Sequence[Statement], contents: Contents) -> tuple[Statement, ...]:
     filled: list[Statement] = []
     for s in statements:
         if isinstance(s, Nest):
-            s = replace(s, body=_fill(spec, s.body, kind))  # noqa: PLW2901 - the same statement, filled
+            s = replace(s, body=_fill(spec, s.body, contents))  # noqa: PLW2901 - the same statement, filled
         elif isinstance(s, LetStatement):
-            entries = tuple((var, _value_of(spec, x, kind) if isinstance(x, Read) else x) for var, x in s.entries)
+            entries = tuple((var, _value_of(spec, x, contents) if isinstance(x, Read) else x) for var, x in s.entries)
             s = replace(s, entries=entries)  # noqa: PLW2901
         filled.append(s)
     return tuple(filled)
 
 
-def _value_of(spec: Spec, read: Read, kind: int) -> Index:
+def _value_of(spec: Spec, read: Read, contents: Contents) -> Index:
     number = number_of(read.at, spec.buffer(read.array).shape)
-    return select(read.when, content_of(read.values, number, kind), read.otherwise)
+    return select(read.when, content_of(read.array, read.values, number, contents), read.otherwise)
+
+
+def choose_contents(spec: Spec) -> tuple[Contents, ...]:
+    """The contents that a kernel is proved with; of tables that name nothing but places, those of one kind.
+
+    Places move with the elements that name them. What an element decides is shown with others too: with its least and
+    largest value everywhere, and with values near the numbers that it meets.
+    """
+    decisions = tuple(_list_deciding(spec))
+    if not decisions:
+        return (Contents(TURNS),)
+    numbers = sorted({n for x in decisions for n in _numbers_in(x)})
+    marks = sorted({m for n in numbers for m in (n - 1, n, n + 1)})
+    some = marks[:: -(-len(marks) // _MOST_MARKS)] if marks else []
+    return tuple(Contents(kind, tuple(some)) if kind == MARKS else Contents(kind) for kind in NAMES)
+
+
+def _list_deciding(spec: Spec) -> Iterator[Index]:
+    """Expressions over elements of tables that are more than a place which moves with one."""
+    elements: set[str] = set()
+    for placed in outline(spec).placed:
+        s = placed.statement
+        if isinstance(s, LetStatement):
+            for var, value in s.entries:
+                if isinstance(value, Read) or not elements.isdisjoint(names_of(value)):
+                    elements.add(var.name)
+                if not isinstance(value, Read) and not _moves_with(value, elements):
+                    yield value
+            continue
+        for x in (*deciding(s), *wholes_of(s)):
+            if not elements.isdisjoint(names_of(x)):
+                yield x
+        regions = s.regions.values() if isinstance(s, Call) else ()
+        yield from (x for region in regions for x in region.begins if not _moves_with(x, elements))
+
+
+def _moves_with(x: Index, elements: Collection[str]) -> bool:
+    """Is ``x`` a sum of multiples of elements, and of what names none?"""
+    return all(isinstance(f, Var | int) or names_of(f).isdisjoint(elements) for f in linear(x))
+
+
+def _numbers_in(x: Index) -> frozenset[int]:
+    if isinstance(x, Formula):
+        return frozenset[int]().union(*map(_numbers_in, x.args))
+    return frozenset([int(x)]) if isinstance(x, int) else frozenset()
 
 
 def add_contents(found: Sequence[Diagnostic], kind: str) -> list[Diagnostic]:
     """What is wrong, with the contents of tables that show it."""
     return [replace(d, message=f"{d.message}, where tables hold {kind}") for d in found]
+
+
+# ---------------------------------------------------------------- who owns what lies at places of tables
+@dataclass(frozen=True)
+class OwnersByNumber:
+    """Boxes at places of tables, each moved to where the number of the table's element has it, and what is wrong.
+
+    No two elements of a distinct table name one place. So boxes overlap exactly where those of equal numbers do.
+    """
+
+    boxes: tuple[Owned, ...]
+    arrays: frozenset[str]
+    wrong: tuple[Finding, ...]
+
+
+def own_by_number(owns: Sequence[Owned]) -> OwnersByNumber:
+    """The boxes with those at places of tables moved; all other boxes are as they were."""
+    named = {o.memory.name for o in owns if any(map(find_elements, o.start))}
+    boxes: list[Owned] = []
+    wrong: list[Finding] = []
+    for name in dict.fromkeys(o.memory.name for o in owns):
+        own = [o for o in owns if o.memory.name == name]
+        moved = [found for o in own if (found := _move(o)) is not None] if name in named else []
+        tables = {found.table for found in moved if isinstance(found, _Moved)}
+        why = next((found for found in moved if isinstance(found, str)), "")
+        if not why and len(tables) > 1:
+            why = f"boxes of {name} lie at places of several tables, and nothing tells these apart"
+        if why:
+            message = f"two CTAs may write the same elements of {name}: {why}"
+            wrong.append(Finding(MAY_BE_EQUAL, message, "error", own[0].op, name))
+            continue
+        boxes += [found.box for found in moved if isinstance(found, _Moved)] if name in named else own
+    return OwnersByNumber(tuple(boxes), frozenset(named), tuple(wrong))
+
+
+def find_elements(x: Index) -> frozenset[Formula]:
+    """The elements of tables in an expression."""
+    if not isinstance(x, Formula):
+        return frozenset()
+    inner = frozenset[Formula]().union(*map(find_elements, x.args))
+    return inner | {x} if x.symbol == "table" else inner
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """A box where the element's number has it, and which table that is of, in which dimension."""
+
+    box: Owned
+    table: tuple[int, int]
+
+
+def _move(owned: Owned) -> _Moved | str | None:
+    """A box moved to its element's number; why it cannot be, in words; None with contents that repeat in other ways
+    than TURNS, which are shown first.
+    """
+    elements = [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
+    if len(elements) != 1:
+        return "a box lies at places of two tables" if elements else "one box lies at a place of a table, another not"
+    (d, element), = elements
+    kind, key, number, low, high, step, *_ = element.args
+    if kind not in (UPWARDS, TURNS, OFFSETS):
+        return None
+    if kind != UPWARDS:
+        return "a table names the places, and nothing says that no two of its elements are the same"
+    terms = linear(owned.start[d])
+    scale = terms.pop(element, 0)
+    rest = total((c, f) for f, c in terms.items())
+    if scale < 1 or any(map(find_elements, terms)):
+        return f"the place in dimension {d} is no multiple of a table's element and a number"
+    if bound(rest) - 1 - least(rest) + owned.box[d] > scale * step:
+        return f"the places that a table names are {scale * step} apart, and boxes reach {owned.box[d]} elements"
+    start = add(mul(number, scale * step), sub(rest, least(rest)))
+    shape = tuple(mul(bound(number), scale * step) if k == d else n for k, n in enumerate(owned.memory.shape))
+    condition = every(*(c for c in conjuncts(owned.condition) if not find_elements(c)))
+    places = tuple(start if k == d else x for k, x in enumerate(owned.start))
+    return _Moved(replace(owned, memory=replace(owned.memory, shape=shape), start=places, condition=condition), (key, d))
+

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Index, evaluate, variables
 from tilegen.index.recurrences import ALL_TRIPS, Trips
+from tilegen.layouts import bind
 from tilegen.scopes import SCOPES, thread_variables
 from tilegen.spec.data import Spec
+from tilegen.spec.tables import Read
 
 Array = NDArray[Any]
 Input = Callable[[Array], Array]
@@ -46,7 +48,7 @@ class CtaBatch:
     trips: Trips = ALL_TRIPS
     domain: Domain = TYPED
     role: str = ""
-    named: list[tuple[str, Index | Array]] = field(default_factory=list)  # in sight, the outermost first
+    named: list[tuple[str, Index | Read | Array]] = field(default_factory=list)  # in sight, the outermost first
     guards: list[Index] = field(default_factory=list)  # conditions around
     sight: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # numbers by scope, with 0, 1, .. names
     shared: dict[str, Array] = field(default_factory=dict)
@@ -77,10 +79,25 @@ def numbers_in_sight(machine: CtaBatch, scope: str = "") -> Mapping[str, Any]:
         env = found[-1]
         if isinstance(value, np.ndarray):
             env = {**env, name: value[env["block"]] if scope else value}
+        elif isinstance(value, Read):
+            if value.names <= env.keys():
+                env = {**env, name: read_element(machine, value, env)}
         elif all(v.name in env for v in variables(value)):
             env = {**env, name: evaluate(value, env)}
         found.append(env)
     return found[-1]
+
+
+def read_element(machine: CtaBatch, read: Read, env: Mapping[str, Any]) -> Array:
+    """What a let reads of an array, for each entry of the axes in ``env``."""
+    array = machine.spec.buffer(read.array)
+    numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
+    shape = tuple(int(evaluate(n, numbers)) for n in array.shape)
+    at = [np.clip(evaluate(x, env), 0, n - 1) for x, n in zip(read.at, shape, strict=True)]  # where nothing is read
+    offset = bind(array.layout, numbers).place(at, shape).get("m", 0)
+    bits = machine.inputs[array.name](np.asarray(offset, np.int64))
+    found = machine.domain.integers(bits, array.dtype)
+    return np.where(evaluate(read.when, env), found, evaluate(read.otherwise, env))
 
 
 def forget_names(machine: CtaBatch, depth: int) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
-from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
@@ -32,7 +31,7 @@ from tilegen.spec.placing import (
 )  # fmt: skip
 from tilegen.spec.regions import show_shape
 from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, refuse_tensor_view, require_layout
-from tilegen.spec.values import read_values
+from tilegen.spec.values import read_promise
 
 
 @dataclass
@@ -116,9 +115,10 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields.partial and not space.is_callers:
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
-    if fields.values is not None and not space.is_callers:
-        message = f"'values' is what a caller promises of a global array, and {what} is {fields.scope}"
-        findings.report("TG106", message, node["values"].mark, "remove it")
+    for promise in ("values", "distinct", "offsets"):
+        if getattr(fields, promise) not in (None, False) and not space.is_callers:
+            message = f"'{promise}' is what a caller promises of a global array, and {what} is {fields.scope}"
+            findings.report("TG106", message, node[promise].mark, "remove it")
     if fields.over and not space.is_pooled:
         message = f"'over' lays shared buffers on each other, and {what} is {fields.scope}"
         findings.report("TG106", message, node["over"].mark, "remove it")
@@ -145,13 +145,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
-        partial=fields.partial, over=tuple(fields.over or ()), values=_read_values(node, fields, state.params),
+        partial=fields.partial, over=tuple(fields.over or ()), values=read_promise(node, fields, shape, state.params),
     )  # fmt: skip
-
-
-def _read_values(node: Mapping, fields: BufferFields, params: Params) -> Values | None:
-    text = node["values"] if fields.values is not None else None
-    return read_values(text.passage, fields.dtype, params) if isinstance(text, Scalar) else None
 
 
 def _check_auto(node: Node, space: Space, what: str) -> None:

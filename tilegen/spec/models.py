@@ -45,6 +45,14 @@ class BufferFields(_Fields):
         description="of a global array that the kernel only reads, the range 'lo : hi' of every element, hi excluded; "
         "of integers with params, and a step as 'lo : hi : step'. The caller promises it; verify and bench draw it",
     )
+    distinct: bool = Field(
+        default=False, description="beside 'values': no value of 0 or more stands twice, as the caller promises"
+    )
+    offsets: int | str | None = Field(
+        default=None,
+        description="of an integer array [n + 1], the end E of what its elements part in n pieces: the first is 0, the "
+        "last E, and none is less than the one before, as the caller promises",
+    )
     over: list[str] | None = Field(
         default=None, min_length=1, max_length=64,
         description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",

@@ -18,7 +18,7 @@ from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
 from tilegen.spec.names import FORBIDDEN, Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
-from tilegen.spec.ranges import Range, check_dividends, check_region_range
+from tilegen.spec.ranges import Cases, Range, check_dividends, check_region_range
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tables import Read, Reads
 from tilegen.spec.waits import read_when
@@ -157,7 +157,6 @@ def _find_circle(name: str, given: Dict[str, set[str]]) -> list[str]:
 
 
 def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Var, Index | Read]]) -> Surroundings:
-    threads = around.threads or 1024
     reads = Reads(around.buffers.found, around.register.owners)
     value = read_number(node, _with_threads(around), f"'{name}'", may_be_negative=True, reads=reads)
     whole = reads.name_only(name, value)
@@ -170,7 +169,7 @@ def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Va
     var = Var(name, bound(value), max(1, multiple(value)), least(value))
     made.append((var, value))
     cases = around.cases
-    check_dividends(value, instance_cases(cases, "thread", threads, True) if axes else cases, node.mark)
+    check_dividends(value, _cases_of_threads(around, axes), node.mark)
     if isinstance(value, Var | Formula):
         if axes:
             cases = replace(cases, threaded=(*cases.threaded, (name, value, axes)))
@@ -186,15 +185,22 @@ def _keep_read(var: Var, read: Read, around: Surroundings) -> Surroundings:
     """
     names, array = _with_threads(around), around.buffers.found[read.array]
     axes = frozenset[str]().union(*(names.axes_of(x) for x in (*read.at, read.when)))
-    cases = replace(around.cases, condition=every(around.cases.condition, read.when))
     place = Region(array, read.at, (1,) * len(read.at), (False,) * len(read.at), mark=read.mark)
-    inside = instance_cases(cases, "thread", around.threads or 1024, True) if axes else cases
+    cases = _cases_of_threads(around, axes)
+    inside = replace(cases, condition=every(cases.condition, read.when))
     check_region_range(place, inside, False, "read under a condition that keeps the place inside")
     low, high = read.values.low, read.values.high
     assert not isinstance(low, float) and not isinstance(high, float)
     walked = around.cases.walk(Range(var.name, low, high, read.values.step))
     around.register.owners.setdefault(var.name, ("read of a let", read.mark or array.mark))  # type: ignore[arg-type]
     return replace(around, names=around.names.with_let(var.name, var, axes), cases=walked)
+
+
+def _cases_of_threads(around: Surroundings, axes: frozenset[str]) -> Cases:
+    """The cases here, those of each thread where these axes, or the conditions around, are of threads."""
+    if not axes and not around.conditions:
+        return around.cases
+    return instance_cases(around.cases, "thread", around.threads or 1024, True)
 
 
 def _with_threads(around: Surroundings) -> Names:

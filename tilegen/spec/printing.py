@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from tilegen.arithmetic.values import Values
-from tilegen.index import Formula, Index, substitute
+from tilegen.index import Formula, Index, sub, substitute
 from tilegen.plan import Param, arguments
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES
 from tilegen.spec.data import (
@@ -205,8 +205,8 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     layout = {"layout": buffer.layout_text} if buffer.layout_text else {}
     if buffer.root == buffer.name:
         over = list(buffer.over) or None
-        values = _print_values(buffer.values) if buffer.values else None
-        own = {"partial": buffer.partial, "values": values, "over": over, "align": buffer.align_bytes}
+        promised = _print_promise(buffer.values) if buffer.values else {}
+        own = {"partial": buffer.partial, **promised, "over": over, "align": buffer.align_bytes}
         more = _without_defaults(own, BufferFields)
         return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
     other = known[buffer.parent or buffer.root]
@@ -218,6 +218,13 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     if buffer.dtype != other.dtype:
         fields["dtype"] = buffer.dtype
     return fields if buffer.parent else fields | layout
+
+
+def _print_promise(values: Values) -> dict[str, Any]:
+    assert not isinstance(values.high, float) or values.pieces is None
+    if values.pieces is not None:
+        return {"offsets": _value_of(sub(values.high, 1))}  # type: ignore[arg-type]
+    return {"values": _print_values(values), "distinct": values.is_distinct}
 
 
 def _print_values(values: Values) -> str:

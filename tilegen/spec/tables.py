@@ -15,7 +15,7 @@ import numpy as np
 from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Mark
-from tilegen.index import Index, Var, bound, every, least, less, multiple, sub, substitute
+from tilegen.index import Index, Var, bound, every, least, less, multiple, names_of, sub, substitute
 from tilegen.spec.findings import Flawed
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ class Read:
     known: tuple[Index, ...] = ()
     is_inside: bool = True
     mark: Mark | None = field(default=None, compare=False)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that decide which element is read, and whether."""
+        return frozenset[str]().union(*(names_of(x) for x in (*self.at, self.when)))
 
     @property
     def otherwise(self) -> Index:

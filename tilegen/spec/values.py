@@ -4,23 +4,62 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from tilegen.arithmetic.formats import largest, say_range
 from tilegen.arithmetic.values import Values, count_integers, list_floats
 from tilegen.dtypes import DTYPES, numpy_dtype
-from tilegen.index import Index, bound, least, sub
+from tilegen.index import Index, add, bound, least, sub
 from tilegen.spec.data import Buffer
-from tilegen.spec.expressions import Parser
+from tilegen.spec.expressions import Parser, read_number
 from tilegen.spec.findings import Flawed, Passage, shorten
+from tilegen.spec.models import BufferFields
 from tilegen.spec.names import Names
-from tilegen.spec.nodes import Mapping, Node
+from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.params import Params
 from tilegen.spec.words import split_tokens
 
 _FORM = "write 'lo : hi', as '0 : 10'"
 _FLOAT = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+
+
+def read_promise(node: Mapping, fields: BufferFields, shape: tuple[Index, ...], params: Params) -> Values | None:
+    """What the caller promises of an array's elements by ``values``, ``distinct`` and ``offsets``; None for nothing.
+
+    Raises what ``read_values`` raises, and TG106 for promises that do not go together, or not with the array.
+    """
+    text = node.get("values")
+    if fields.offsets is not None:
+        return _read_offsets(node, fields, shape, params)
+    if not isinstance(text, Scalar) or fields.values is None:
+        if fields.distinct:
+            message = "'distinct' says how the elements of a range differ, and the array has no 'values'"
+            raise Flawed("TG106", message, node["distinct"].mark, "add 'values: \"0 : N\"'")
+        return None
+    found = read_values(text.passage, fields.dtype, params)
+    if fields.distinct and DTYPES[fields.dtype].kind == "float":
+        raise Flawed("TG106", "'distinct' is for integers, which name places", node["distinct"].mark, "remove it")
+    return replace(found, is_distinct=fields.distinct)
+
+
+def _read_offsets(node: Mapping, fields: BufferFields, shape: tuple[Index, ...], params: Params) -> Values:
+    written = node["offsets"]
+    for other in ("values", "distinct"):
+        if other in node:
+            message = f"'offsets' says which values the elements have, and '{other}' beside it says it again"
+            raise Flawed("TG106", message, node[other].mark, "remove it")
+    if DTYPES[fields.dtype].kind not in ("int", "uint") or len(shape) != 1 or least(shape[0]) < 2:
+        message = "'offsets' is for integers in one dimension, of two elements or more"
+        raise Flawed("TG106", message, written.mark, "a shape of [n + 1] holds the ends of n pieces")
+    if "layout" in node:
+        raise Flawed("TG106", "'offsets' lie one behind the other", node["layout"].mark, "leave 'layout' out")
+    end = read_number(written, params.names, "the end of 'offsets'", is_size=True)
+    found = Values(0, add(end, 1), pieces=sub(shape[0], 1))
+    if isinstance(written, Scalar):
+        _check_reach(found, fields.dtype, written.passage)
+    return found
 
 
 def read_values(text: Passage, dtype: str, params: Params) -> Values:
