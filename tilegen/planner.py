@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, select, sub, substitute
+from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, sub, substitute
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, align_shared, bind, ref_at
+from tilegen.ops.operand import Context, align_shared
 from tilegen.ops.placement import check_scratch, choose_resident, place_memories
+from tilegen.ops.tables import fetch_element, name_values
 from tilegen.plan import (
     PRODUCTS,
     QUEUES,
@@ -40,7 +41,6 @@ from tilegen.plan import (
     names_used,
     when,
 )
-from tilegen.plan.contents import content_of, number_of
 from tilegen.scopes import SCOPES, inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
@@ -50,7 +50,6 @@ from tilegen.spec.data import (
     FollowStatement,
     LetStatement,
     Loop,
-    Region,
     RoleBlock,
     RoleTerms,
     Spec,
@@ -197,31 +196,15 @@ class _Builder:
             self.place = next(self.places)
             assert self.place.statement is s
             steps = PLANNED[type(s)](self, s, _after(named, enclose))
-            named += [one for one, _ in self.name(s)] if isinstance(s, LetStatement) else []
+            named += name_values(self.spec, s) if isinstance(s, LetStatement) else ()
             planned.append(steps)
         return drop_unused([step for steps in planned for step in steps])
 
     def let(self, s: LetStatement, enclose: Enclose) -> tuple[Step, ...]:
-        pairs = self.name(s)
-        return tuple(self.fetch(one.var, said) if isinstance(said, Read) else one for one, said in pairs)
-
-    def name(self, s: LetStatement) -> Iterator[tuple[Let, Index | Read]]:
-        """Each name as ops that are costed see it, where tables hold some contents; and what the spec has for it."""
-        for var, value in s.entries:
-            if isinstance(value, Read):
-                number = number_of(value.at, self.spec.buffer(value.array).shape)
-                content = content_of(value.array, value.values, number)
-                yield Let(var, select(value.when, content, value.otherwise)), value
-            elif not isinstance(value, int):
-                yield Let(var, value), value
-
-    def fetch(self, var: Var, read: Read) -> Fetch:
-        """An element of a table as the kernel reads it."""
-        array = self.spec.buffer(read.array)
-        region = Region(array, read.at, (1,) * len(read.at), (False,) * len(read.at))
-        src = ref_at(bind(region, self.memories[array.name]), ())
-        number = number_of(read.at, array.shape)
-        return Fetch(var, src, number, read.values, read.when, read.otherwise, read.known)
+        pairs = zip(name_values(self.spec, s), (x for _, x in s.entries if not isinstance(x, int)), strict=True)
+        return tuple(
+            fetch_element(self.spec, self.memories, one.var, x) if isinstance(x, Read) else one for one, x in pairs
+        )
 
     def guarded(self, s: WhenStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A block of its own even where its condition always holds, if it names anything."""

@@ -41,8 +41,8 @@ class Values:
         """The range at values of the params.
 
         >>> from tilegen.index import Var
-        >>> Values(-1, Var("N", 99)).at({"N": 8})
-        Values(low=-1, high=8, step=1)
+        >>> print(Values(-1, Var("N", 99)).at({"N": 8}))
+        values -1 : 8
         """
         low, high = (x if isinstance(x, int | float) else int(evaluate(x, dict(case))) for x in (self.low, self.high))
         pieces = None if self.pieces is None else int(evaluate(self.pieces, dict(case)))

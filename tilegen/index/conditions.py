@@ -244,7 +244,9 @@ _REBUILD: dict[str, Callable[..., Index]] = {
     "+": lambda *args: total(t for a in args for t in terms(a)), "-": sub, "*": _fold(mul), "/": div, "%": mod,
     "^": xor, "&": masked, "<": less, "==": equal, "!=": differ, "&&": every, "||": any_of,
     "min": _fold(minimum), "max": _fold(maximum), "?": select,
-    "table": lambda kind, key, *rest: table_value((kind, key), *rest[:4], rest[4:]),
+    "table": lambda kind, key, number, low, high, step, *marks: table_value(
+        (kind, key), number, low, high, step, marks
+    ),
 }  # fmt: skip
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, bound, div, substitute, total, variables
+from tilegen.index import Formula, Index, Var, add, bound, div, sub, substitute, total, variables
 from tilegen.index.bounds import highest, linear
-from tilegen.index.contents import HOLE, HOLED, OFFSETS, UPWARDS, period_of
+from tilegen.index.contents import HOLE, HOLED, OFFSETS, UPWARDS, first_place, period_of, shift_of
 
 Ints = NDArray[np.int64]
 
@@ -221,14 +221,18 @@ def _element(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | No
     Of contents that go up no rule is known where the number moves, but of those that go up by one step: these rise
     with it, except at the elements that are left out and at the end of the range.
     """
-    kind, (at, low, high, step, *marks) = x.args[0], x.args[2:]
+    kind, key, (at, low, high, step, *marks) = *x.args[:2], x.args[2:]
     number = parts[2]
     if any(p.rise for p in parts[3:]) or (kind == OFFSETS and number.rise):
         return None
     if kind not in (UPWARDS, HOLED) or not number.rise:
         repeated = number if not number.rise else number.repeat(period_of(kind, marks))
         return _join([replace(repeated, rise=0), *parts[3:]])
-    ends = [_comparison(Formula("<", (at, end), 2), [number, Recurrence()], v) for end in (HOLE, HOLE + 1, high - low)]
+    if not isinstance(low, int):
+        return None
+    count = div(add(sub(high, int(first_place(low, step))), step - 1), step)
+    turns = HOLE, HOLE + 1, sub(count, shift_of(key))
+    ends = [_comparison(Formula("<", (at, end), 2), [number, Recurrence()], v) for end in turns]
     if None in ends:
         return None
     return replace(_join([number, *(e for e in ends if e is not None)]), rise=number.rise * step)

@@ -12,7 +12,7 @@ from typing import Any
 
 from tilegen.arithmetic.values import Values
 from tilegen.index import Index, add, least, maximum, mul, select, table_value
-from tilegen.index.contents import HOLED, LARGEST, LEAST, MARKS, OFFSETS, TURNS, UPWARDS
+from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, TURNS, UPWARDS
 from tilegen.plan.kernel import Plan
 from tilegen.plan.steps import Block, Fetch, Let, Repeat, Step, When
 
@@ -53,13 +53,15 @@ def content_of(table: str, values: Values, number: Index, contents: Contents = C
     number, key = number if least(number) >= 0 else maximum(number, 0), int.from_bytes(table.encode(), "big")
     if values.pieces is not None:
         return table_value((OFFSETS, key), number, low, high, 1, (values.pieces, *_LENGTHS[kind]))
-    if values.is_distinct and (kind != LEAST or least(low) >= 0):
-        return table_value((HOLED if kind == MARKS else UPWARDS, key), number, low, high, values.step)
-    return table_value((kind, key), number, low, high, values.step, marks)
+    may_miss = least(low) < 0
+    if values.is_distinct and not (kind == LEAST and may_miss):
+        return table_value((HOLED if kind == HOLED and may_miss else UPWARDS, key), number, low, high, values.step)
+    kind = TURNS if kind == HOLED else kind
+    return table_value((kind, key), number, low, high, values.step, marks if kind == TURNS else ())
 
 
 _LENGTHS = {  # of pieces in turn, for each kind of contents
-    TURNS: (0, 1, 127, 128, 129, 64), LEAST: (0,), LARGEST: (1 << 40,), MARKS: (63, 65, 0, 1),
+    TURNS: (0, 1, 127, 128, 129, 64), LEAST: (0,), LARGEST: (1 << 40,), HOLED: (63, 65, 0, 1),
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from tilegen.proofs.ranges import ProofPlace, begin_role, say
 from tilegen.spec.data import Call, LetStatement, Nest, Spec
 from tilegen.spec.outline import Placed, deciding, outline
 from tilegen.spec.pads import is_clipped
+from tilegen.spec.tables import Read
 
 
 def unproven_indices(spec: Spec, plan: Plan) -> tuple[Diagnostic, ...]:
@@ -38,6 +39,13 @@ def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
         yield from _dividends(substitute(x, values), place, str(x), mark)
     if isinstance(s, LetStatement):
         for var, value in s.entries:
+            if isinstance(value, Read):
+                inside = start.at(place.position.under(substitute(value.when, values)))
+                for d, x in enumerate(value.at):
+                    what = f"dimension {d} of the element of '{value.array}' that is read"
+                    yield from _index(substitute(x, values), inside, what, value.mark or mark)
+                place = start.at(place.position.under(*(substitute(c, values) for c in value.known)))
+                continue
             values[var.name] = substitute(value, values)
             yield from _dividends(values[var.name], place, f"{var.name} = {value}", mark)
     if isinstance(s, Nest | LetStatement):

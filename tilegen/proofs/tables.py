@@ -11,14 +11,30 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.errors import Diagnostic
-from tilegen.index import Formula, Index, Var, add, bound, conjuncts, every, least, mul, names_of, select, sub, total
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    add,
+    bound,
+    conjuncts,
+    every,
+    least,
+    mul,
+    names_of,
+    sub,
+    substitute,
+    total,
+)
 from tilegen.index.bounds import linear
-from tilegen.index.contents import MARKS, NAMES, OFFSETS, TURNS, UPWARDS
+from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, TURNS, UPWARDS
+from tilegen.ops.tables import value_of_read
 from tilegen.plan import Plan
-from tilegen.plan.contents import Contents, content_of, fill_tables, number_of
+from tilegen.plan.contents import Contents, fill_tables
 from tilegen.proofs.finding import MAY_BE_EQUAL, Finding
 from tilegen.proofs.observed import wholes_of
 from tilegen.proofs.owned_boxes import Owned
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, LetStatement, Nest, Spec, Statement
 from tilegen.spec.outline import deciding, outline
 from tilegen.spec.tables import Read
@@ -35,24 +51,21 @@ def _fill(spec: Spec, statements: Sequence[Statement], contents: Contents) -> tu
     filled: list[Statement] = []
     for s in statements:
         if isinstance(s, Nest):
-            s = replace(s, body=_fill(spec, s.body, contents))  # noqa: PLW2901 - the same statement, filled
+            s = replace(s, body=_fill(spec, s.body, contents))
         elif isinstance(s, LetStatement):
-            entries = tuple((var, _value_of(spec, x, contents) if isinstance(x, Read) else x) for var, x in s.entries)
-            s = replace(s, entries=entries)  # noqa: PLW2901
+            entries = tuple(
+                (var, value_of_read(spec, x, contents) if isinstance(x, Read) else x) for var, x in s.entries
+            )
+            s = replace(s, entries=entries)
         filled.append(s)
     return tuple(filled)
-
-
-def _value_of(spec: Spec, read: Read, contents: Contents) -> Index:
-    number = number_of(read.at, spec.buffer(read.array).shape)
-    return select(read.when, content_of(read.array, read.values, number, contents), read.otherwise)
 
 
 def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     """The contents that a kernel is proved with; of tables that name nothing but places, those of one kind.
 
-    Places move with the elements that name them. What an element decides is shown with others too: with its least and
-    largest value everywhere, and with values near the numbers that it meets.
+    Places move with the elements that name them. What an element decides is shown with values of all of its range, and
+    near the numbers that it meets. Where a CTA reads several, all are the least, and the largest, too.
     """
     decisions = tuple(_list_deciding(spec))
     if not decisions:
@@ -60,7 +73,31 @@ def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     numbers = sorted({n for x in decisions for n in _numbers_in(x)})
     marks = sorted({m for n in numbers for m in (n - 1, n, n + 1)})
     some = marks[:: -(-len(marks) // _MOST_MARKS)] if marks else []
-    return tuple(Contents(kind, tuple(some)) if kind == MARKS else Contents(kind) for kind in NAMES)
+    tables = [read.values for read in list_reads(spec)]
+    kinds = [TURNS]
+    kinds += [LEAST, LARGEST] if _reads_several(spec) or any(t.pieces is not None for t in tables) else []
+    kinds += [HOLED] if any(t.is_distinct and not isinstance(t.low, float) and least(t.low) < 0 for t in tables) else []
+    return tuple(Contents(kind, tuple(some) if kind == TURNS else ()) for kind in kinds)
+
+
+def list_reads(spec: Spec) -> list[Read]:
+    """What the lets of a spec read, in the order of the text."""
+    lets = outline(spec).find(LetStatement)
+    return [value for s in lets for _, value in s.entries if isinstance(value, Read)]
+
+
+def _reads_several(spec: Spec) -> bool:
+    """May a CTA read several elements of one table?"""
+    for placed in outline(spec).placed:
+        values = dict(placed.meant.values)
+        for var, value in placed.statement.entries if isinstance(placed.statement, LetStatement) else ():
+            if not isinstance(value, Read):
+                values[var.name] = substitute(value, values)
+            elif not {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)} >= {
+                name for x in value.at for name in names_of(substitute(x, values))
+            }:
+                return True
+    return False
 
 
 def _list_deciding(spec: Spec) -> Iterator[Index]:
@@ -154,8 +191,8 @@ def _move(owned: Owned) -> _Moved | str | None:
     elements = [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
     if len(elements) != 1:
         return "a box lies at places of two tables" if elements else "one box lies at a place of a table, another not"
-    (d, element), = elements
-    kind, key, number, low, high, step, *_ = element.args
+    ((d, element),) = elements
+    kind, key, number, _, _, step, *_ = element.args
     if kind not in (UPWARDS, TURNS, OFFSETS):
         return None
     if kind != UPWARDS:
@@ -171,5 +208,6 @@ def _move(owned: Owned) -> _Moved | str | None:
     shape = tuple(mul(bound(number), scale * step) if k == d else n for k, n in enumerate(owned.memory.shape))
     condition = every(*(c for c in conjuncts(owned.condition) if not find_elements(c)))
     places = tuple(start if k == d else x for k, x in enumerate(owned.start))
-    return _Moved(replace(owned, memory=replace(owned.memory, shape=shape), start=places, condition=condition), (key, d))
-
+    return _Moved(
+        replace(owned, memory=replace(owned.memory, shape=shape), start=places, condition=condition), (key, d)
+    )

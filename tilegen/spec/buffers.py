@@ -19,7 +19,6 @@ from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
-from tilegen.spec.params import Params
 from tilegen.spec.placing import (
     MAX_ELEMS,
     Setting,

@@ -1,11 +1,12 @@
-"""Dependent launch: a kernel that starts while the one before it still runs, and waits before it touches arrays."""
+"""What other kernels, and this one, write of arrays that are read: dependent launch, and tables that stay as they are."""
 
 from __future__ import annotations
 
 from tilegen.arch import ARCHES
-from tilegen.spec.data import FollowStatement, Spec
+from tilegen.spec.data import FollowStatement, LetStatement, RoleBlock, Spec
 from tilegen.spec.findings import Findings
-from tilegen.spec.outline import walk_statements
+from tilegen.spec.outline import outline, walk_statements, written_roots
+from tilegen.spec.tables import Read
 
 
 def check_overlap(spec: Spec, findings: Findings) -> None:
@@ -22,3 +23,22 @@ def check_overlap(spec: Spec, findings: Findings) -> None:
     if not waits:
         message = "'overlap: previous', and nothing waits for the kernels before"
         findings.report("TG122", message, spec.overlaps_mark, "write '- wait: previous' before what touches arrays")
+
+
+def check_tables(spec: Spec, findings: Findings) -> None:
+    """Reports TG126 for a table that the kernel writes, TG440 for one that is read before ``wait: previous``."""
+    written, waited = written_roots(spec), set[str]()
+    for placed in outline(spec).placed:
+        s = placed.statement
+        if isinstance(s, FollowStatement):
+            is_always = all(isinstance(nest, RoleBlock) for nest in placed.around)
+            waited |= {placed.role} if is_always else set()
+        for _, read in s.entries if isinstance(s, LetStatement) else ():
+            if not isinstance(read, Read):
+                continue
+            if read.array in written:
+                message = f"a let reads '{read.array}', and the kernel writes it"
+                findings.report("TG126", message, read.mark, "a kernel before this one may write it")
+            if spec.overlaps and waited.isdisjoint(("", placed.role)):
+                message = f"a let reads '{read.array}' while the kernel before may still write it"
+                findings.report("TG440", message, read.mark, "write '- wait: previous' before the let")

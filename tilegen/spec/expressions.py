@@ -29,7 +29,7 @@ from tilegen.index import (
 from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Node, Scalar, describe_node, say_number
-from tilegen.spec.tables import Reads
+from tilegen.spec.reads import Reads
 from tilegen.spec.words import Token, split_tokens
 
 MAX_DEPTH = 24

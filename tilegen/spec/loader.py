@@ -14,7 +14,7 @@ from tilegen.spaces import Space
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec, Statement
-from tilegen.spec.dependent import check_overlap
+from tilegen.spec.dependent import check_overlap, check_tables
 from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import Head, read_head, stop_if_unread
@@ -62,6 +62,7 @@ def read_spec(root: Mapping, reading: Reading, findings: Findings, is_pass: bool
     spec = _make_spec(root, head, buffers, ops, reading.given)
     check_clusters(spec, findings)
     check_overlap(spec, findings)
+    check_tables(spec, findings)
     findings.raise_all()
     return spec
 

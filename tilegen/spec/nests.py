@@ -19,8 +19,9 @@ from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFiel
 from tilegen.spec.names import FORBIDDEN, Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.ranges import Cases, Range, check_dividends, check_region_range
+from tilegen.spec.reads import Reads
 from tilegen.spec.surroundings import Surroundings, instance_cases
-from tilegen.spec.tables import Read, Reads
+from tilegen.spec.tables import Read
 from tilegen.spec.waits import read_when
 
 ReadBody = Callable[[Node, Surroundings], tuple[Statement, ...]]

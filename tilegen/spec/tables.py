@@ -1,27 +1,15 @@
-"""Reads of integer arrays in ``let``: the one place where a spec's integers come from memory.
+"""An element of an integer array that a let reads: the one place where a spec's integers come from memory.
 
 An op, a bound or a condition takes the name that the let gives. So each read is a statement of its own, in sight.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
-from math import gcd
-from typing import TYPE_CHECKING
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from tilegen.arithmetic.values import Values
-from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Mark
-from tilegen.index import Index, Var, bound, every, least, less, multiple, names_of, sub, substitute
-from tilegen.spec.findings import Flawed
-
-if TYPE_CHECKING:
-    from tilegen.spec.data import Buffer
-
-_SMALL_BYTES = 1  # elements of so many bytes need no 'values': all of their range is few numbers
+from tilegen.index import Index, names_of
 
 
 @dataclass(frozen=True)
@@ -49,81 +37,3 @@ class Read:
         """What stands for the element where it is not read."""
         assert not isinstance(self.values.low, float)
         return self.values.low
-
-
-@dataclass
-class Reads:
-    """The reads of one let, in the order of the text, each with the variable that has its value.
-
-    ``taken``: names that a variable may not have. ``arms``: the conditions under which the expression at hand counts.
-    """
-
-    buffers: Mapping[str, Buffer]
-    taken: Collection[str]
-    found: list[tuple[Var, Read]] = field(default_factory=list)
-    arms: list[Index] = field(default_factory=list)
-
-    def take(self, array: Buffer, at: tuple[Index, ...], mark: Mark | None) -> Var:
-        """The variable of an element: the one that it has already, or a new one.
-
-        Raises Flawed TG126 for an array whose elements are no places, TG206 for another number of indices.
-        """
-        values = values_of_table(array, mark)
-        if len(at) != len(array.shape):
-            message = f"'{array.name}' has {len(array.shape)} dimensions, but {len(at)} are indexed"
-            raise Flawed("TG206", message, mark, "a let reads one element")
-        when = every(*self.arms)
-        for var, known in self.found:
-            if (known.array, known.at, known.when) == (array.name, at, when):
-                return var
-        var = variable_of(_fresh(f"{array.name}_read", {*self.taken, *(v.name for v, _ in self.found)}), values)
-        self.found.append((var, Read(array.name, at, values, when, _bounds(var, values), mark=mark)))
-        return var
-
-    def name_only(self, name: str, value: Index) -> Var | None:
-        """The variable under the let's own name where all of the value is one element; None where it is not."""
-        if len(self.found) != 1 or value != self.found[0][0]:
-            return None
-        (old, read), var = self.found[0], replace(self.found[0][0], name=name)
-        known = tuple(substitute(c, {old.name: var}) for c in read.known)
-        self.found[0] = (var, replace(read, known=known, is_inside=False))
-        return var
-
-
-def _bounds(var: Var, values: Values) -> tuple[Index, ...]:
-    """What the range of an array says of an element of it, beyond what its variable says."""
-    low, high = values.low, values.high
-    assert not isinstance(low, float) and not isinstance(high, float)
-    return tuple(c for c in (less(sub(low, 1), var), less(var, high)) if c is not True)
-
-
-def _fresh(name: str, taken: Collection[str]) -> str:
-    numbered = (f"{name}{k}" for k in range(2, len(taken) + 3))
-    return name if name not in taken else next(n for n in numbered if n not in taken)
-
-
-def values_of_table(array: Buffer, mark: Mark | None = None) -> Values:
-    """The range of an array's elements as places: what its caller promises, or all that a byte holds.
-
-    Raises Flawed TG126 for an array that is none of global integers, or whose elements may be any number.
-    """
-    kind, what = DTYPES[array.dtype], f"'{array.name}'"
-    if not array.traits.is_callers or kind.kind not in ("int", "uint"):
-        held = f"of {array.dtype}" if array.traits.is_callers else f"in {array.traits.words}"
-        message = f"a let reads global arrays of integers, and {what} is {held}"
-        raise Flawed("TG126", message, mark, "an op takes its elements: name a region of it there")
-    if array.values is not None:
-        return array.values
-    if kind.bytes > _SMALL_BYTES:
-        message = f"'{array.name}' has no 'values', so its elements may be any {array.dtype}"
-        raise Flawed("TG126", message, mark, f"say which they are: '{array.name}: {{.., values: \"0 : N\"}}'")
-    info = np.iinfo(numpy_dtype(array.dtype))
-    return Values(int(info.min), int(info.max) + 1)
-
-
-def variable_of(name: str, values: Values) -> Var:
-    """The variable of an element of those values."""
-    low, high = values.low, values.high
-    assert not isinstance(low, float) and not isinstance(high, float)
-    step = gcd(multiple(low), values.step)
-    return Var(name, max(bound(high) - 1, least(low) + 1), max(1, step), least(low))

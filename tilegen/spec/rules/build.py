@@ -82,6 +82,18 @@ _TWO_RESULTS = (
     '      - elementwise: {{scope: warp, dst: {{a: "Y[i]", b: "Y[{begin}]"}}, expr: "a = x; b = x * x", '
     'with: {{x: "X[i]"}}}}\n'
 )
+
+
+def _scatter(promise: str) -> str:
+    """Rows that go to places which a table names."""
+    return (
+        f'grid: {{bx: 8}}\nbuffers:\n  slots: {{scope: global, dtype: int32, shape: [8], values: "0 : 64"{promise}}}\n'
+        "  X: {scope: global, dtype: float32, shape: [8, 32]}\n"
+        "  Y: {scope: global, dtype: float32, shape: [64, 32], partial: true}\n"
+        'ops:\n  - let: {slot: "slots[bx]"}\n  - copy: {src: "X[bx]", dst: "Y[slot]"}\n'
+    )
+
+
 _RIGHT = _kernel(_IN, _SYNC, _OUT)
 
 
@@ -343,6 +355,13 @@ BUILD_RULES = {
         "that it has met, or waited for at an mbarrier, since.",
         "overlap: previous\n" + _kernel(_IN, "  - wait: previous\n", _SYNC, _OUT),
         "overlap: previous\n" + _kernel("  - wait: previous\n", _IN, _SYNC, _OUT),
+    ),
+    "TG441": Rule(
+        "places that may be the same",
+        "An array is written at places that a table names. Two CTAs write different elements only where no two elements "
+        "of the table are equal, which 'distinct: true' promises, and where no place lies within the box of another.",
+        _scatter(""),
+        _scatter(", distinct: true"),
     ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),

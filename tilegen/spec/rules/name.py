@@ -50,6 +50,15 @@ def _follow(wait: str) -> str:
     )
 
 
+def _gather(let: str, row: str) -> str:
+    """Rows of an array by their numbers."""
+    return (
+        'grid: {bx: 8}\nbuffers:\n  ids: {scope: global, dtype: int32, shape: [8], values: "0 : 64"}\n'
+        "  W: {scope: global, dtype: float32, shape: [64, 32]}\n  Y: {scope: global, dtype: float32, shape: [8, 32]}\n"
+        f'ops:\n{let}  - copy: {{src: {row}, dst: "Y[bx]"}}\n'
+    )
+
+
 NAME_RULES = {
     "TG101": Rule(
         "unknown key",
@@ -226,6 +235,13 @@ NAME_RULES = {
         "may go the wrong way. A warning.",
         _SCALED + '  - sync: cta\n  - copy: {src: "Y[bx]", dst: "X[bx]"}\n',
         _SCALED,
+    ),
+    "TG126": Rule(
+        "an integer that memory decides",
+        "A let reads elements of global integer arrays, and nothing else does: so each load is in sight. The array has "
+        "'values' or 'offsets', which say what its elements may be, and the kernel does not write it.",
+        _gather("", '"W[ids[bx]]"'),
+        _gather('  - let: {id: "ids[bx]"}\n', '"W[id]"'),
     ),
     "TG190": Rule(
         "not yet supported",
