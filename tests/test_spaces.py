@@ -15,8 +15,8 @@ import pytest
 import tilegen
 from tilegen.plan import INSTRUCTIONS, Memory
 from tilegen.spaces import SPACES, Space
+from tilegen.spec.buffer_models import BufferFields
 from tilegen.spec.data import Buffer
-from tilegen.spec.models import BufferFields
 
 PACKAGE = Path(tilegen.__file__).parent
 QUESTIONS = [

@@ -20,7 +20,8 @@ from tilegen.plan import Param
 from tilegen.proofs.owned_boxes import Owned, written_boxes
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec import load
-from tilegen.spec.data import AUTO, Spec
+from tilegen.spec.auto import AUTO
+from tilegen.spec.data import Spec
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ from tilegen.ops.operand import Context, CountedSteps
 from tilegen.ops.placement import place_memories
 from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
-from tilegen.spec.data import AUTO, Buffer, Call, Spec
+from tilegen.spec.auto import AUTO
+from tilegen.spec.data import Buffer, Call, Spec
 from tilegen.spec.outline import outline
 
 

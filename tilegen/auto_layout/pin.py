@@ -12,7 +12,8 @@ from tilegen import layouts
 from tilegen.index import Index
 from tilegen.kept import hand_on
 from tilegen.planner import find_surroundings
-from tilegen.spec.data import AUTO, Buffer, Call, Region, Spec
+from tilegen.spec.auto import AUTO
+from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.outline import map_calls
 from tilegen.spec.phases import barriers_of
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
 
+from tilegen.index.contents import content
 from tilegen.index.expressions import (
     Formula,
     Index,
@@ -70,6 +71,8 @@ def table_value(
     >>> print(table_value((2, 77), Var("bx", 9), 0, 10))
     table(2, 77, bx, 0, 10, 1)
     """
+    if all(isinstance(x, int) for x in (number, low, high, *marks)):
+        return int(content(*table, number, low, high, step, *marks))
     return Formula("table", (*table, number, low, high, step, *marks), max(bound(high) - 1, least(low) + 1))
 
 

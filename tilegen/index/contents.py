@@ -29,8 +29,10 @@ def period_of(kind: int, marks: Sequence[int]) -> int:
     return {LEAST: 1, LARGEST: 1, TURNS: _TURN + len(marks)}[kind]
 
 
-def content(kind: int, key: int, number: Any, low: Any, high: Any, step: int, *marks: int) -> Any:
-    """The value of an element: ``low``, a multiple of ``step`` above it, below ``high``. Ints, or NumPy arrays of them.
+def content(*table: Any) -> Any:
+    """The value of an element of ``table``: its kind and key, the element's number, low, high, step, and its marks.
+
+    The value is ``low`` or a multiple of ``step`` above it, below ``high``: an int, or an array for one of numbers.
 
     ``key`` tells tables apart. ``marks``: numbers that values are near; of OFFSETS how many pieces there are, then
     their lengths in turn.
@@ -40,8 +42,9 @@ def content(kind: int, key: int, number: Any, low: Any, high: Any, step: int, *m
     >>> content(OFFSETS, 0, np.arange(6), 0, 21, 1, 5, 0, 7, 1).tolist()
     [0, 0, 7, 8, 8, 20]
     """
+    kind, key, number, low, high, step, *marks = table
     if kind in (UPWARDS, HOLED):
-        return _upwards(number, key, low, high, step, kind == HOLED)
+        return _upwards(number + shift_of(key), (low, high, step), (number == HOLE) & (kind == HOLED))
     if kind == OFFSETS:
         return _offsets(number, high - 1, *marks)
     last = (high - low - 1) // step  # the largest multiple
@@ -69,13 +72,13 @@ def shift_of(key: int) -> int:
     return key % 5
 
 
-def _upwards(number: Any, key: int, low: Any, high: Any, step: int, has_hole: bool) -> Any:
-    """Each element the next value of 0 or more; below 0 one of the first, and those behind the end of the range."""
+def _upwards(place: Any, values: tuple[Any, Any, int], is_hole: Any) -> Any:
+    """Each place the next value of 0 or more; below 0 one of the first, and those behind the end of the range."""
+    low, high, step = values
     first = first_place(low, step)
-    count = np.maximum(1, (high - first + step - 1) // step)
-    place = number + shift_of(key)
-    is_none = (low < 0) & ((has_hole & (number == HOLE)) | (place >= count))
-    return np.where(is_none, low, first + place % count * step)
+    count = (high - first + step - 1) // step
+    is_none = (low < 0) & (is_hole | (place >= count))
+    return np.where(is_none, low, first + place % np.maximum(count, 1) * step)
 
 
 def _offsets(number: Any, end: Any, pieces: Any, *lengths: int) -> Any:

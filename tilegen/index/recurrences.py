@@ -232,10 +232,13 @@ def _element(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | No
         return None
     count = div(add(sub(high, int(first_place(low, step))), step - 1), step)
     turns = HOLE, HOLE + 1, sub(count, shift_of(key))
-    ends = [_comparison(Formula("<", (at, end), 2), [number, Recurrence()], v) for end in turns]
-    if None in ends:
+    crossed = [_comparison(Formula("<", (at, turn), 2), [number, Recurrence()], v) for turn in turns]
+    known = [c for c in crossed if c is not None]
+    if len(known) < len(turns):
         return None
-    return replace(_join([number, *(e for e in ends if e is not None)]), rise=number.rise * step)
+    outside = [(first, v.bound) if number.rise > 0 else (0, stop) for first, stop in known.pop().breakpoints]
+    joined = _join([number, *known, Recurrence(breakpoints=tuple(outside))])
+    return replace(joined, rise=joined.period // number.period * number.rise * step)
 
 
 _RULES: Mapping[str, Callable[[Any, Any, Var], Recurrence | None]] = {

@@ -22,6 +22,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Fetch,
     Follow,
     Let,
     Map,
@@ -208,6 +209,7 @@ def _ends(step: Tma) -> str:
 
 WORDS: dict[type, Callable[[Any], str]] = {
     Let: lambda step: f"let {step.var.name}",
+    Fetch: lambda step: f"read {step.src.memory.name} -> {step.var.name}",
     Repeat: lambda step: f"for {step.var.name}",
     When: lambda step: "when",
     Block: lambda step: "block",

@@ -40,6 +40,7 @@ from tilegen.plan import (
     Compute,
     Effects,
     Fence,
+    Fetch,
     Follow,
     Let,
     Map,
@@ -64,6 +65,22 @@ def run_let(step: Let, site: Site) -> None:
     if step.var.name in site.frame.own:
         site.fail(MALFORMED, f"{step.var.name} is defined twice")
     bind(step.var, step.value, site, site)
+
+
+def run_fetch(step: Fetch, site: Site) -> None:
+    """A name for an element of a table, which lies in its array and is one of the numbers that the array promises."""
+    if step.var.name in site.frame.own:
+        site.fail(MALFORMED, f"{step.var.name} is defined twice")
+    group, domain = site.group, site.machine.domain
+    reading = site.narrow(group.where(group.pick(value_of(read_text(step.where), site))))
+    value = np.array(np.broadcast_to(value_of(read_text(step.otherwise), site), site.frame.env["tx"].shape))
+    if len(reading.group):
+        root, flat = locate(step.src, 1, reading)
+        bits = root.store.read(reading.group.widen(flat), 1, reading.group, reading)[:, 0]
+        value[reading.group.at] = domain.integers(bits.view(domain.stored(step.src.memory.dtype)), root.memory.dtype)
+    site.frame.define(step.var, value)
+    site.frame.constants -= {step.var.name}
+    check_range(step.var, value, site)
 
 
 def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
@@ -169,7 +186,7 @@ def new_registers(memory: Memory, site: Site) -> MemoryPlace:
 
 
 STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {
-    Let: run_let, Repeat: run_repeat, When: run_when, Block: run_block,
+    Let: run_let, Fetch: run_fetch, Repeat: run_repeat, When: run_when, Block: run_block,
 }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> In
         return Inside()
     places = absolute(operand, relative)
     after = (is_after(places[d]) for d in sorted(operand.early) if d != but)
-    before = (less(places[d], operand.buffer.shape[d]) for d in sorted(late_dims(operand)) if d != but)
+    before = (less(places[d], operand.region.ends[d]) for d in sorted(late_dims(operand)) if d != but)
     return Inside(every(*after), every(*before))
 
 
@@ -105,7 +105,7 @@ def late_dims(operand: Operand) -> frozenset[int]:
 
 
 def _may_pass(operand: Operand, d: int) -> bool:
-    r, extent = operand.region, operand.buffer.shape[d]
+    r, extent = operand.region, operand.region.ends[d]
     last = add(r.begins[d], r.lengths[d] - 1)
     if not operand.memory.traits.is_array or less(last, extent) is True or _divides(r, d, extent):
         return False
@@ -154,7 +154,7 @@ def _ends_inside(operand: Operand, elems: int, digit: Digit, guarded: frozenset[
     for place, _, extent in reversed(digit.places):
         if place in guarded:
             d = operand.dims[place]
-            ends = multiple(operand.buffer.shape[d]) * row, multiple(operand.region.begins[d]) * row
+            ends = multiple(operand.region.ends[d]) * row, multiple(operand.region.begins[d]) * row
             return any(end % elems for end in ends)
         row *= extent
     return False

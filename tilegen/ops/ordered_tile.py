@@ -125,7 +125,7 @@ def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Inside:
         return guard_at(operand, place_of(tile, values))
     (element,), (place, _, rows) = values, tile.digits[0].places[0]
     d, row = operand.dims[place], tile.digits[0].extent // rows
-    begin, end = operand.region.begins[d], operand.buffer.shape[d]
+    begin, end = operand.region.begins[d], operand.region.ends[d]
     others = edge_guard(operand, place_of(tile, values), but=d)
     at = add(element, mul(begin, row))
     after = is_after(at) if d in operand.early else True

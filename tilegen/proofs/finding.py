@@ -37,6 +37,7 @@ class Finding:
     expression: str = ""
     extent: str = ""
     witness: Mapping[str, int] | None = field(default=None, hash=False)
+    hint: str = ""
 
 
 # ---------------------------------------------------------------- a case that really fails

@@ -30,6 +30,7 @@ class Owned:
     condition: Index = True
     op: int = -1  # the number of the call, and of the plan's operation
     threads: int = 1024
+    limits: tuple[tuple[int, Index], ...] = ()  # of dimensions in which the box ends earlier
 
 
 @keep
@@ -91,7 +92,8 @@ def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> t
                 loops = tuple((one.trip, one.count) for one in meant.loops)
                 loops += tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name))
                 condition = _condition_of(call, meant)
-                found.append(Owned(memory, start, region.lengths, loops, condition, placed.number, threads))
+                limits = tuple((d, substitute(x, meant.values)) for d, x in region.limits)
+                found.append(Owned(memory, start, region.lengths, loops, condition, placed.number, threads, limits))
     return tuple(found)
 
 

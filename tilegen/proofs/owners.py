@@ -57,6 +57,11 @@ def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
     usual += [case for case in launch_cases(spec, usual[0]) if case not in usual]
     sizes = owner_sizes(spec, owns, usual[0])
     found: list[tuple[Case, Finding]] = [(usual[0], f) for f in by_number.wrong]
+    for name in sorted(by_number.arrays):
+        if not may_be_partial(spec, plan, name):
+            message = f"a table decides which elements of {name} are written, and others may have no owner"
+            hint = f"say 'partial: true' on '{name}'"
+            found.append((usual[0], Finding(NO_OWNER, message, "error", -1, name, hint=hint)))
     unlooked, notes, unsure = list[Finding](), list(sizes.notes), _list_unsure(spec, owns, usual[0])
 
     def count(case: Case, most: int) -> list[Finding]:

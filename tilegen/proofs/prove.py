@@ -17,7 +17,7 @@ from tilegen.plan import Plan, default_values
 from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.cta_classes import cover_outcomes
-from tilegen.proofs.finding import MAY_BE_EQUAL, NO_OWNER, TWO_OWNERS, Finding
+from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.joined_runs import check_runs, share_out
@@ -125,12 +125,12 @@ def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) ->
     warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]
     notes += owners.notes
     for case, f in owners.found:
-        if f.code == NO_OWNER and spec.buffer(f.memory).traits.is_brought:
+        if f.severity == "error":
+            errors.append(_finding(spec, f))
+        elif f.code == NO_OWNER and spec.buffer(f.memory).traits.is_brought:
             unwritten.setdefault(f.memory, _say_unwritten(spec, plan, f, case))
         elif f.code == NO_OWNER and not may_be_partial(spec, plan, f.memory):
             errors.append(_unowned(spec, plan, f, case))
-        elif f.severity == "error":
-            errors.append(_finding(spec, f))
         elif case in owners.usual:
             notes.append(f.message)
     if errors:
@@ -260,10 +260,11 @@ def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:
 
 
 def _finding(spec: Spec, finding: Finding) -> Diagnostic:
-    hint = _say_owners(spec, finding.memory) if finding.code == TWO_OWNERS else ""
-    if finding.code == MAY_BE_EQUAL:
-        hint = "say 'distinct: true' of the one table that names them, if no two of its elements are equal"
-    return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op), hint)
+    hint = _say_owners(spec, finding.memory) if finding.code == TWO_OWNERS else finding.hint
+    mark = mark_of(spec, finding.op)
+    if mark is None and finding.memory in {b.name for b in spec.buffers}:
+        mark = spec.buffer(finding.memory).mark
+    return Diagnostic(finding.code, finding.message, mark, hint)
 
 
 def _say_owners(spec: Spec, name: str) -> str:

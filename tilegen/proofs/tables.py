@@ -30,7 +30,7 @@ from tilegen.index.bounds import linear
 from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, TURNS, UPWARDS
 from tilegen.ops.tables import value_of_read
 from tilegen.plan import Plan
-from tilegen.plan.contents import Contents, fill_tables
+from tilegen.plan.contents import Contents, fill_tables, has_tables
 from tilegen.proofs.finding import MAY_BE_EQUAL, Finding
 from tilegen.proofs.observed import wholes_of
 from tilegen.proofs.owned_boxes import Owned
@@ -59,6 +59,13 @@ def _fill(spec: Spec, statements: Sequence[Statement], contents: Contents) -> tu
             s = replace(s, entries=entries)
         filled.append(s)
     return tuple(filled)
+
+
+def fill_each(spec: Spec, plan: Plan) -> list[tuple[Spec, Plan]]:
+    """The spec and its plan with each of the contents that it is proved with; themselves where they read no tables."""
+    if not has_tables(plan):
+        return [(spec, plan)]
+    return [fill_both(spec, plan, contents) for contents in choose_contents(spec)]
 
 
 def choose_contents(spec: Spec) -> tuple[Contents, ...]:
@@ -150,7 +157,7 @@ class OwnersByNumber:
 
 def own_by_number(owns: Sequence[Owned]) -> OwnersByNumber:
     """The boxes with those at places of tables moved; all other boxes are as they were."""
-    named = {o.memory.name for o in owns if any(map(find_elements, o.start))}
+    named = {o.memory.name for o in owns if o.limits or any(map(find_elements, o.start))}
     boxes: list[Owned] = []
     wrong: list[Finding] = []
     for name in dict.fromkeys(o.memory.name for o in owns):
@@ -162,10 +169,15 @@ def own_by_number(owns: Sequence[Owned]) -> OwnersByNumber:
             why = f"boxes of {name} lie at places of several tables, and nothing tells these apart"
         if why:
             message = f"two CTAs may write the same elements of {name}: {why}"
-            wrong.append(Finding(MAY_BE_EQUAL, message, "error", own[0].op, name))
+            hint = _LIMIT_HINT if any(o.limits for o in own) or "offsets" in why else _DISTINCT_HINT
+            wrong.append(Finding(MAY_BE_EQUAL, message, "error", own[0].op, name, hint=hint))
             continue
         boxes += [found.box for found in moved if isinstance(found, _Moved)] if name in named else own
     return OwnersByNumber(tuple(boxes), frozenset(named), tuple(wrong))
+
+
+_DISTINCT_HINT = "say 'distinct: true' of the one table that names them, if no two of its elements are equal"
+_LIMIT_HINT = "write 'o[e] + x : +n < o[e + 1]' by names of a let, o with 'offsets', and x of 0 or more"
 
 
 def find_elements(x: Index) -> frozenset[Formula]:
@@ -188,6 +200,8 @@ def _move(owned: Owned) -> _Moved | str | None:
     """A box moved to its element's number; why it cannot be, in words; None with contents that repeat in other ways
     than TURNS, which are shown first.
     """
+    if owned.limits:
+        return _move_piece(owned)
     elements = [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
     if len(elements) != 1:
         return "a box lies at places of two tables" if elements else "one box lies at a place of a table, another not"
@@ -195,6 +209,8 @@ def _move(owned: Owned) -> _Moved | str | None:
     kind, key, number, _, _, step, *_ = element.args
     if kind not in (UPWARDS, TURNS, OFFSETS):
         return None
+    if kind == OFFSETS:
+        return "a box begins in a piece of offsets, and nothing says that it ends there"
     if kind != UPWARDS:
         return "a table names the places, and nothing says that no two of its elements are the same"
     terms = linear(owned.start[d])
@@ -211,3 +227,30 @@ def _move(owned: Owned) -> _Moved | str | None:
     return _Moved(
         replace(owned, memory=replace(owned.memory, shape=shape), start=places, condition=condition), (key, d)
     )
+
+
+def _move_piece(owned: Owned) -> _Moved | str:
+    """A box in a piece of offsets, moved to where the number of the piece has it, and its place in the piece.
+
+    A box from ``o[e] + x`` on, x >= 0, that ends before ``o[e + 1]`` lies in piece e, and pieces share no element.
+    """
+    ((d, limit), *others) = owned.limits
+    elements = sorted(find_elements(owned.start[d]), key=str)
+    first = elements[0] if len(elements) == 1 else None
+    is_piece = first is not None and isinstance(limit, Formula) and limit.symbol == "table"
+    if others or first is None or not is_piece or first.args[0] != OFFSETS:
+        return "a limit of what is written is not the end of a piece of 'offsets' that begins where the box does"
+    (_, key, number, *rest), (_, end_key, end_number, *end_rest) = first.args, limit.args  # type: ignore[union-attr]
+    terms = linear(owned.start[d])
+    scale = terms.pop(first, 0)
+    within = total((c, f) for f, c in terms.items())
+    is_same = (key, rest) == (end_key, end_rest) and sub(end_number, number) == 1 and scale == 1
+    if not is_same or least(within) < 0 or any(map(find_elements, terms)):
+        return "a limit of what is written is not the end of the piece that its box begins in"
+    memory = owned.memory
+    shape = (bound(number), *(bound(within) + owned.box[d] if k == d else n for k, n in enumerate(memory.shape)))
+    condition = every(*(c for c in conjuncts(owned.condition) if not find_elements(c)))
+    places = (number, *(within if k == d else x for k, x in enumerate(owned.start)))
+    memory = replace(memory, shape=shape, pitches=(0, *memory.pitches))
+    box = replace(owned, memory=memory, start=places, box=(1, *owned.box), condition=condition, limits=())
+    return _Moved(box, (key, d))

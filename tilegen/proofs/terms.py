@@ -5,17 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tilegen.index import to_c
 from tilegen.ops.placement import place_memories
-from tilegen.plan import Plan
+from tilegen.ops.tables import fetch_element
+from tilegen.plan import Fetch, Plan, all_steps
 from tilegen.proofs.finding import UNPROVEN_CLAIM, Finding
-from tilegen.spec.data import Spec
+from tilegen.spec.data import LetStatement, Spec
 from tilegen.spec.outline import outline, parts_of_cta
+from tilegen.spec.tables import Read
 
 
 def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
     """An error for each term of the plan that is not the spec's; runs take the spec's, and do not show it."""
     found = (_compare(what, meant, planned) for what, meant, planned in _list_terms(spec, plan))
-    return tuple(finding for finding in found if finding is not None)
+    return (*(finding for finding in found if finding is not None), *_compare_fetches(spec, plan))
+
+
+def _compare_fetches(spec: Spec, plan: Plan) -> Iterator[Finding]:
+    """Every element of a table that the plan reads is one that a let of the spec reads, under its name."""
+    memories = place_memories(spec)
+    lets = outline(spec).find(LetStatement)
+    reads = [(var, read) for s in lets for var, read in s.entries if isinstance(read, Read)]
+    meant = {fetch_element(spec, memories, var, read) for var, read in reads}
+    for step in all_steps(plan):
+        if isinstance(step, Fetch) and step not in meant:
+            place = f"{step.src.memory.name}[{to_c(step.src.offset)}]"
+            yield Finding(UNPROVEN_CLAIM, f"the plan reads {place} as {step.var.name}, and no let of the spec does")
 
 
 def _compare(what: str, meant: Any, planned: Any) -> Finding | None:

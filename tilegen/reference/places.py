@@ -41,6 +41,12 @@ def _number(x: Index, env: Mapping[str, Any]) -> int:
     return int(evaluate(x, {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}))
 
 
+def _each(x: Index, env: Mapping[str, Any], rank: int) -> Any:
+    """A number, or one for each instance, which broadcasts to (instances, *lengths)."""
+    found = np.asarray(evaluate(x, env))
+    return found.reshape(-1, *[1] * (rank - 1)) if found.ndim else int(found)
+
+
 @dataclass(frozen=True)
 class _Elements:
     """Where a region's elements lie, (instances, *lengths), and which are inside the buffer (None: all).
@@ -95,9 +101,10 @@ def _places(
     shape = tuple(_number(n, env) for n in buffer.shape)
     full = (len(env["instance"]), *region.lengths)
     inside = None
-    if any(x.max(initial=-1) >= n or x.min(initial=0) < 0 for x, n in zip(at, shape, strict=True)):
+    ends = [_each(n, env, len(full)) for n in region.ends] if region.limits else shape
+    if any(np.any(x >= n) or x.min(initial=0) < 0 for x, n in zip(at, ends, strict=True)):
         inside = np.ones(full, bool)
-        for x, n in zip(at, shape, strict=True):
+        for x, n in zip(at, ends, strict=True):
             inside &= (x >= 0) & (x < n)
         at = [np.clip(x, 0, n - 1) for x, n in zip(at, shape, strict=True)]
     numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}

@@ -13,10 +13,12 @@ from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.near_words import suggest
 from tilegen.spaces import SPACES, Space
 from tilegen.spec.absent import refuse_later, refuse_mode_word, suggest_dtype
-from tilegen.spec.data import AUTO, Buffer
+from tilegen.spec.auto import AUTO
+from tilegen.spec.buffer_models import BufferFields, ViewFields
+from tilegen.spec.data import Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flawed, shorten
-from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
+from tilegen.spec.models import check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import (

@@ -14,17 +14,18 @@ from tilegen.index import sub
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
+from tilegen.spec.buffer_models import MAX_RANK
 from tilegen.spec.computed import Known, parse_formula
 from tilegen.spec.data import Call, Expression, Region, SlotName
 from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw
 from tilegen.spec.form import OpForm, list_fields, name_of_result, operand_field, result_field
-from tilegen.spec.models import MAX_RANK, check_fields, field_names, is_misspelt
+from tilegen.spec.models import check_fields, field_names, is_misspelt
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, find_node, list_words
 from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import Cases, check_region_range
-from tilegen.spec.regions import parse_region
+from tilegen.spec.regions import check_limit, parse_region
 from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
@@ -160,6 +161,7 @@ def _check_regions(op: _Reading, regions: Items[Region], cases: Cases | None) ->
             if cases is not None:
                 is_global = region.buffer.traits.is_array
                 hint = "clip at the edge with 'edge: clip'" if is_global and op.form.edge else ""
+                check_limit(region, op.clips)
                 check_region_range(region, cases, op.clips and is_global, hint)
             _check_owner(region, op.around.scope, op.key.text, op.around)
 

@@ -10,26 +10,16 @@ from tilegen.arithmetic import Node
 from tilegen.arithmetic.values import Values
 from tilegen.decisions import Choice
 from tilegen.errors import Diagnostic, Mark
-from tilegen.index import Index, Var
+from tilegen.index import Index, Var, minimum
 from tilegen.kept import keep
 from tilegen.layouts import counted_shape
 from tilegen.plan import Param
 from tilegen.spaces import SPACES, Space
+from tilegen.spec.auto import Auto
 from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.nodes import Node as WrittenNode
 from tilegen.spec.nodes import Scalar, find_node
 from tilegen.spec.tables import Read
-
-
-@dataclass(frozen=True)
-class Auto:
-    """The layout of a shared or register buffer until the room ``auto_layout`` has chosen one."""
-
-    def __str__(self) -> str:
-        return "auto"
-
-
-AUTO = Auto()
 
 
 @dataclass(frozen=True)
@@ -76,6 +66,7 @@ class Region:
     """A box of a buffer: a begin (an Index over loops, params and axes) and a constant length per dimension.
 
     ``kept[d]`` is False where an index dropped the dimension. ``shape`` is the lengths of the kept dimensions.
+    ``limits``: of dimensions that have one, what lies there or beyond counts as past the array's end.
     """
 
     buffer: Buffer
@@ -84,10 +75,17 @@ class Region:
     kept: tuple[bool, ...]
     text: str = field(default="", compare=False)
     mark: Mark | None = field(default=None, compare=False)
+    limits: tuple[tuple[int, Index], ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(n for n, k in zip(self.lengths, self.kept, strict=True) if k)
+
+    @property
+    def ends(self) -> tuple[Index, ...]:
+        """Where each dimension ends: the array's extent, or a limit before it."""
+        limits = dict(self.limits)
+        return tuple(minimum(limits[d], n) if d in limits else n for d, n in enumerate(self.buffer.shape))
 
 
 @dataclass(frozen=True)

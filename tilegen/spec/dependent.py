@@ -1,4 +1,4 @@
-"""What other kernels, and this one, write of arrays that are read: dependent launch, and tables that stay as they are."""
+"""What else writes the arrays that a kernel reads: the kernels before it, and for tables the kernel itself."""
 
 from __future__ import annotations
 

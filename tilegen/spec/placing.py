@@ -21,9 +21,10 @@ from tilegen.near_words import find_near, suggest
 from tilegen.scopes import OP_SCOPES, SCOPES, THREAD_AXES
 from tilegen.spaces import Space
 from tilegen.spec.absent import refuse_later_gluon, refuse_later_layout
+from tilegen.spec.buffer_models import PaddedFields
 from tilegen.spec.data import Buffer
 from tilegen.spec.findings import Findings, Flawed, shorten
-from tilegen.spec.models import PaddedFields, check_fields
+from tilegen.spec.models import check_fields
 from tilegen.spec.names import instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.params import Params

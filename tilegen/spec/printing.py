@@ -15,6 +15,7 @@ from tilegen.arithmetic.values import Values
 from tilegen.index import Formula, Index, sub, substitute
 from tilegen.plan import Param, arguments
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES
+from tilegen.spec.buffer_models import BufferFields
 from tilegen.spec.data import (
     ArriveStatement,
     BarrierTerms,
@@ -36,7 +37,6 @@ from tilegen.spec.data import (
     WholeCall,
 )
 from tilegen.spec.launch_models import ParamFields
-from tilegen.spec.models import BufferFields
 from tilegen.spec.pinning import spell
 from tilegen.spec.program import Program
 from tilegen.spec.spelling import spell_index

@@ -1,4 +1,4 @@
-"""Regions: ``X``, ``X[i]``, ``X[lo:hi]``, ``X[lo : +len]``, ``X[-3 : +len]``, ``X[:, j]``: a box of a buffer."""
+"""Regions: ``X``, ``X[i]``, ``X[lo:hi]``, ``X[lo : +len]``, ``X[lo : +len < end]``, ``X[:, j]``: a box of a buffer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tilegen.index import Formula, Index, Var, sub
 from tilegen.near_words import suggest
 from tilegen.spec.data import Buffer, Region
-from tilegen.spec.expressions import Parser, Value
+from tilegen.spec.expressions import BINDING, Parser, Value
 from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.spelling import spell_index
@@ -24,6 +24,7 @@ class _Slice:
     is_kept: bool
     start: int
     end: int
+    limit: Index | None = None
 
 
 def parse_region(
@@ -55,7 +56,19 @@ def parse_region(
     lengths = tuple(_check_length(s, passage, buffer, d) for d, s in enumerate(slices))
     kept = tuple(s.is_kept for s in slices)
     mark = passage.locate(0, len(passage.text))
-    return Region(buffer, tuple(s.begin for s in slices), lengths, kept, passage.text, mark)
+    limits = tuple((d, s.limit) for d, s in enumerate(slices) if s.limit is not None)
+    return Region(buffer, tuple(s.begin for s in slices), lengths, kept, passage.text, mark, limits)
+
+
+def check_limit(region: Region, clips: bool) -> None:
+    """Raises TG212 for a limit where nothing is clipped, and on a buffer that has no edge."""
+    if not region.limits or (clips and region.buffer.traits.is_array):
+        return
+    if not region.buffer.traits.is_array:
+        message = f"a limit is an edge of a global array, and '{region.buffer.name}' is in {region.buffer.traits.words}"
+        raise Flawed("TG212", message, region.mark, "name the part that is meant")
+    message = f"a limit of '{region.buffer.name}' is an edge, and this op does not clip at edges"
+    raise Flawed("TG212", message, region.mark, "add 'edge: clip'")
 
 
 def show_shape(shape: tuple[Index, ...]) -> str:
@@ -100,9 +113,11 @@ def _read_slice(parser: Parser, extent: Index) -> _Slice:
     low = begin.index if begin else 0
     end = parser.tokens[parser.at - 1].end
     if parser.accept("+"):
-        count = _read_index(parser)
+        count = _read_count(parser)
+        limit = _read_limit(parser)
         _refuse_step(parser)
-        return _Slice(low, count.index, True, first.start, count.end)
+        end = parser.tokens[parser.at - 1].end
+        return _Slice(low, count.index, True, first.start, end, limit)
     _refuse_step(parser)
     if parser.next.text in (",", "]", ""):
         return _Slice(low, sub(extent, low), True, first.start, end)
@@ -131,6 +146,29 @@ def _read_index(parser: Parser) -> Value:
             "TG205", "an index must be a number, but this is a condition", value.start, value.end
         )
     return value
+
+
+def _read_count(parser: Parser) -> Value:
+    """The length of a region, up to its limit, if it has one."""
+    if parser.next.text == "-":
+        return _read_index(parser)
+    value = parser.read(BINDING["<"])
+    if value.is_condition:
+        raise parser.passage.fault(
+            "TG205", "an index must be a number, but this is a condition", value.start, value.end
+        )
+    return value
+
+
+def _read_limit(parser: Parser) -> Index | None:
+    """``< e`` behind a length: what lies at ``e`` or beyond is past the edge. None where there is no limit."""
+    if not parser.accept("<"):
+        return None
+    value = parser.read()
+    if value.is_condition:
+        message = "a limit must be a number, but this is a condition"
+        raise parser.passage.fault("TG205", message, value.start, value.end)
+    return value.index
 
 
 def _refuse_step(parser: Parser) -> None:

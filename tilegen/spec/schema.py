@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
+from tilegen.spec.buffer_models import BufferFields, ViewFields
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.launch_models import ChoiceFields, ClusterFields, GridFields, ParamFields
 from tilegen.spec.models import (
@@ -18,7 +19,6 @@ from tilegen.spec.models import (
     ArriveFields,
     AwaitedFields,
     BarrierFields,
-    BufferFields,
     CommitFields,
     LetFields,
     LoopFields,
@@ -29,7 +29,6 @@ from tilegen.spec.models import (
     RoleFields,
     SpecFields,
     SyncFields,
-    ViewFields,
     WaitFields,
     WhenFields,
 )

@@ -12,10 +12,10 @@ from tilegen.arithmetic.formats import largest, say_range
 from tilegen.arithmetic.values import Values, count_integers, list_floats
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import Index, add, bound, least, sub
+from tilegen.spec.buffer_models import BufferFields
 from tilegen.spec.data import Buffer
 from tilegen.spec.expressions import Parser, read_number
 from tilegen.spec.findings import Flawed, Passage, shorten
-from tilegen.spec.models import BufferFields
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.params import Params

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 
@@ -15,6 +16,7 @@ from tilegen.proofs.against import Meaning, refuse
 from tilegen.proofs.floats import FloatRun, computes, float_inputs
 from tilegen.proofs.nans import NanWatch
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
+from tilegen.proofs.tables import fill_each
 from tilegen.proofs.trips import is_affordable
 from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import at_offsets, compare_run, say_lasting_nans
@@ -90,9 +92,20 @@ def verify_cpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
 
     Where the spec computes, the first and the last CTA of the defaults run with floats too, all trips of their loops.
     """
+    seeds = seeds if reads_arrays(built.plan) else seeds[:1]
+    found = [
+        _verify_filled(replace(built, spec=s, plan=p), seeds, against) for s, p in fill_each(built.spec, built.plan)
+    ]
+    lines, notes = (tuple(dict.fromkeys(x for own in parts for x in own)) for parts in zip(*found, strict=True))
+    return Verified(built.plan.name, built.plan.arch, "cpu", lines, notes)
+
+
+def _verify_filled(
+    built: Built, seeds: Sequence[int], against: Meaning | None
+) -> tuple[Sequence[str], Sequence[str]]:  # fmt: skip
+    """The lines and notes of a kernel that reads no tables."""
     lines = []
     runs = list_runs(built.spec, built.plan)
-    seeds = seeds if reads_arrays(built.plan) else seeds[:1]
     inputs = count_inputs(built.plan, seeds)
     for run in runs:
         steps = sum(check_run(built.spec, built.plan, run, seed)[0] for seed in seeds)
@@ -100,8 +113,7 @@ def verify_cpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
     watch = NanWatch()
     if computes(built.spec) or against is not None:
         lines += _verify_floats_on_cpu(built, seeds, against, runs[0], watch)
-    notes = say_lasting_nans(built, runs[0].case, seeds, watch)
-    return Verified(built.plan.name, built.plan.arch, "cpu", tuple(lines), notes)
+    return lines, say_lasting_nans(built, runs[0].case, seeds, watch)
 
 
 def _verify_floats_on_cpu(

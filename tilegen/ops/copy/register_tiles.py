@@ -139,7 +139,7 @@ def ends_between(operand: Operand, digit: Digit, count: int) -> bool:
     """Do begin and extent keep ``count`` neighbours along a digit together, inside the array or outside?"""
     place, weight, extent = digit.places[-1]
     d = operand.dims[place]
-    begin, end = operand.region.begins[d], operand.buffer.shape[d]
+    begin, end = operand.region.begins[d], operand.region.ends[d]
     return weight == 1 and extent % count == 0 and multiple(begin) % count == 0 and multiple(end) % count == 0
 
 

@@ -167,6 +167,8 @@ def plan_row_vectors(
 
     Raises Refused where a row has room for none, NotHad for another width than theirs.
     """
+    if any(o.region.limits for o in operands):
+        raise Refused("a region has a limit, which may lie anywhere in a row")
     side = 0 if operands[0].memory.traits.is_array else 1
     rows = _rows_of(context, operands, side, scope)
     assert rows is not None  # else it was refused

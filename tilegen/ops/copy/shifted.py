@@ -71,6 +71,8 @@ def plan_shifted(
 
     Raises Refused where there are none, NotHad for another width than theirs.
     """
+    if any(o.region.limits for o in operands):
+        raise Refused("a region has a limit, which may lie anywhere in a row")
     rows = rows_of(context, operands, scope)
     assert rows is not None  # else it was refused
     size = operands[0].elem_bytes

@@ -224,11 +224,20 @@ def _check_array(array: Operand) -> None:
             raise Refused(f"dimension {d} of {name} has a stride of {pitch} elements{known}: {need}")
 
 
+def _refuse_limit(array: Operand) -> None:
+    """TMA clips at the ends of the whole array."""
+    if array.region.limits:
+        name = array.buffer.name
+        message = f"TMA clips at the ends of {name}, not at a limit: copy by TMA 'when' all of it is before the limit"
+        raise Refused(f"{message}, and by threads else")
+
+
 def _order_dims(array: Operand) -> tuple[int, ...]:
     """The array's dimensions longer than 1 along which places differ, those of the tile, and those that it may pass an
     end of, outermost first.
     """
     shape, pitches = array.memory.shape, array.memory.pitches
+    _refuse_limit(array)
     own = {*array.dims, *passing_dims(array)}
     dims = [d for d, n in enumerate(shape) if (n != 1 and pitches[d] != 0) or d in own] or [len(shape) - 1]
     dims.sort(key=lambda d: -bound(pitches[d]))

@@ -15,7 +15,8 @@ from tilegen.ops.copy.op import CopyFields
 from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
 from tilegen.spaces import SHARED
-from tilegen.spec.data import AUTO, Auto, Buffer, Call, Region, Spec, Statement, SyncStatement, WholeCall
+from tilegen.spec.auto import AUTO, Auto
+from tilegen.spec.data import Buffer, Call, Region, Spec, Statement, SyncStatement, WholeCall
 from tilegen.spec.names import reserved_reason
 from tilegen.spec.placing import find_crossing, repeat_atom
 from tilegen.spec.spelling import spell_index

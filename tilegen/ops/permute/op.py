@@ -22,9 +22,9 @@ from tilegen.ops.permute.tiles import TileChoice
 from tilegen.ops.strided import find_coordinates, find_offsets, plain_strides
 from tilegen.plan import default_values
 from tilegen.scopes import GRID_LIMITS
+from tilegen.spec.buffer_models import MAX_RANK
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields
-from tilegen.spec.models import MAX_RANK
 
 
 class PermuteFields(WholeFields):

@@ -358,8 +358,8 @@ BUILD_RULES = {
     ),
     "TG441": Rule(
         "places that may be the same",
-        "An array is written at places that a table names. Two CTAs write different elements only where no two elements "
-        "of the table are equal, which 'distinct: true' promises, and where no place lies within the box of another.",
+        "An array is written at places that a table names. Two CTAs write different elements only where no two of the "
+        "table's elements are equal, which 'distinct: true' promises, and no place lies within the box of another.",
         _scatter(""),
         _scatter(", distinct: true"),
     ),

@@ -1,0 +1,16 @@
+"""A layout that is not chosen yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The layout of a shared or register buffer until the room ``auto_layout`` has chosen one."""
+
+    def __str__(self) -> str:
+        return "auto"
+
+
+AUTO = Auto()
