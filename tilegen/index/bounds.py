@@ -184,7 +184,9 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
     by_one = (_follows(x, n, a, b, d) for a, b in (*own, *floored) for d in (1, *divisors))
     if any(by_one) or _follows_from_two(x, n, own):
         return True
-    simpler = chain(_divide_out(x, n), _take_out(x, n, own), _drop_low_bits(x, n), _drop_divisors(x, n))
+    simpler = chain(
+        _divide_out(x, n), _take_out(x, n, own), _drop_low_bits(x, n), _drop_divisors(x, n), _multiply_up(x, n)
+    )
     if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in simpler):
         return True
     domain = domains(variables(x) | variables(n))
@@ -251,6 +253,22 @@ def _drop_divisors(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
     merged = linear(x)
     if any(c > 0 and _dividend(f) is not f for f, c in merged.items()):
         yield total((c, _dividend(f) if c > 0 else f) for f, c in merged.items()), n
+
+
+def _multiply_up(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
+    """Comparisons that are x < n: what is below a quotient, so often as it is by, is below what is divided.
+
+    >>> a, b = Var("a", 999), Var("b", 9)
+    >>> [[str(side) for side in sides] for sides in _multiply_up(b, a // 4)]
+    [['b * 4 + 3', 'a']]
+    """
+    merged = _merge([linear(n), linear(x, -1)])
+    for f, c in merged.items():
+        d = f.args[1] if isinstance(f, Formula) and f.symbol == "/" else 0
+        if c == 1 and isinstance(d, int) and d > 1:
+            rest = {g: k for g, k in merged.items() if g is not f}
+            up, down = (total((s * k * d, g) for g, k in rest.items() if s * k > 0) for s in (1, -1))
+            yield add(down, d - 1), add(f.args[0], up)
 
 
 def _dividend(f: Any) -> Any:

@@ -26,7 +26,7 @@ from tilegen.index import (
     substitute,
     total,
 )
-from tilegen.index.bounds import linear
+from tilegen.index.bounds import is_below, linear
 from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, TURNS, UPWARDS
 from tilegen.ops.tables import value_of_read
 from tilegen.plan import Plan
@@ -200,17 +200,15 @@ def _move(owned: Owned) -> _Moved | str | None:
     """A box moved to its element's number; why it cannot be, in words; None with contents that repeat in other ways
     than TURNS, which are shown first.
     """
-    if owned.limits:
+    if owned.limits or any(e.args[0] == OFFSETS for x in owned.start for e in find_elements(x)):
         return _move_piece(owned)
     elements = [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
     if len(elements) != 1:
         return "a box lies at places of two tables" if elements else "one box lies at a place of a table, another not"
     ((d, element),) = elements
     kind, key, number, _, _, step, *_ = element.args
-    if kind not in (UPWARDS, TURNS, OFFSETS):
+    if kind not in (UPWARDS, TURNS):
         return None
-    if kind == OFFSETS:
-        return "a box begins in a piece of offsets, and nothing says that it ends there"
     if kind != UPWARDS:
         return "a table names the places, and nothing says that no two of its elements are the same"
     terms = linear(owned.start[d])
@@ -234,23 +232,29 @@ def _move_piece(owned: Owned) -> _Moved | str:
 
     A box from ``o[e] + x`` on, x >= 0, that ends before ``o[e + 1]`` lies in piece e, and pieces share no element.
     """
-    ((d, limit), *others) = owned.limits
-    elements = sorted(find_elements(owned.start[d]), key=str)
-    first = elements[0] if len(elements) == 1 else None
-    is_piece = first is not None and isinstance(limit, Formula) and limit.symbol == "table"
-    if others or first is None or not is_piece or first.args[0] != OFFSETS:
+    elements = [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
+    first = elements[0][1] if len(elements) == 1 else None
+    if first is None or first.args[0] != OFFSETS:
         return "a limit of what is written is not the end of a piece of 'offsets' that begins where the box does"
-    (_, key, number, *rest), (_, end_key, end_number, *end_rest) = first.args, limit.args  # type: ignore[union-attr]
+    d, (kind, key, number, *rest) = elements[0][0], first.args
     terms = linear(owned.start[d])
     scale = terms.pop(first, 0)
     within = total((c, f) for f, c in terms.items())
-    is_same = (key, rest) == (end_key, end_rest) and sub(end_number, number) == 1 and scale == 1
-    if not is_same or least(within) < 0 or any(map(find_elements, terms)):
-        return "a limit of what is written is not the end of the piece that its box begins in"
+    conditions = conjuncts(owned.condition)
+    if scale != 1 or not (least(within) >= 0 or is_below(-1, within, conditions)):
+        return "a box does not begin in a piece of offsets, at a place of 0 or more in it"
+    end = replace(first, args=(kind, key, add(number, 1), *rest))
+    if owned.limits != ((d, end),) and (owned.limits or not _ends_before(owned, d, end)):
+        return "nothing says that a box ends in the piece of offsets that it begins in"
     memory = owned.memory
     shape = (bound(number), *(bound(within) + owned.box[d] if k == d else n for k, n in enumerate(memory.shape)))
-    condition = every(*(c for c in conjuncts(owned.condition) if not find_elements(c)))
     places = (number, *(within if k == d else x for k, x in enumerate(owned.start)))
     memory = replace(memory, shape=shape, pitches=(0, *memory.pitches))
+    condition = every(*(c for c in conditions if not find_elements(c)))
     box = replace(owned, memory=memory, start=places, box=(1, *owned.box), condition=condition, limits=())
     return _Moved(box, (key, d))
+
+
+def _ends_before(owned: Owned, d: int, end: Index) -> bool:
+    """Does a box end before a place wherever it is written?"""
+    return is_below(add(owned.start[d], owned.box[d] - 1), end, tuple(conjuncts(owned.condition)))

@@ -9,7 +9,8 @@ from dataclasses import replace
 from math import gcd
 
 from tilegen.errors import Flaw, Mark
-from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
+from tilegen.index import Formula, Index, Var, add, bound, conjuncts, every, least, multiple
+from tilegen.index.bounds import is_below
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import LetStatement, Loop, Region, RoleBlock, Statement, WhenStatement
@@ -19,7 +20,7 @@ from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFiel
 from tilegen.spec.names import FORBIDDEN, Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.ranges import Cases, Range, check_dividends, check_region_range
-from tilegen.spec.reads import Reads
+from tilegen.spec.reads import Reads, order_offsets
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tables import Read
 from tilegen.spec.waits import read_when
@@ -161,13 +162,17 @@ def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Va
     reads = Reads(around.buffers.found, around.register.owners)
     value = read_number(node, _with_threads(around), f"'{name}'", may_be_negative=True, reads=reads)
     whole = reads.name_only(name, value)
-    for var, read in reads.found:
+    for var, found in reads.found:
+        read = replace(found, known=(*found.known, *order_offsets(var, found, around.reads)))
         around = _keep_read(var, read, around)
         made.append((var, read))
     if whole is not None:
         return around
     axes = _with_threads(around).axes_of(value)
-    var = Var(name, bound(value), max(1, multiple(value)), least(value))
+    low = least(value)
+    if low < 0 and is_below(-1, value, tuple(conjuncts(around.cases.condition))):
+        low = 0  # a difference of offsets
+    var = Var(name, bound(value), max(1, multiple(value)), low)
     made.append((var, value))
     cases = around.cases
     check_dividends(value, _cases_of_threads(around, axes), node.mark)
@@ -193,8 +198,10 @@ def _keep_read(var: Var, read: Read, around: Surroundings) -> Surroundings:
     low, high = read.values.low, read.values.high
     assert not isinstance(low, float) and not isinstance(high, float)
     walked = around.cases.walk(Range(var.name, low, high, read.values.step))
+    walked = replace(walked, condition=every(walked.condition, *read.known))
     around.register.owners.setdefault(var.name, ("read of a let", read.mark or array.mark))  # type: ignore[arg-type]
-    return replace(around, names=around.names.with_let(var.name, var, axes), cases=walked)
+    names = around.names.with_let(var.name, var, axes)
+    return replace(around, names=names, cases=walked, reads=(*around.reads, (var, read)))
 
 
 def _cases_of_threads(around: Surroundings, axes: frozenset[str]) -> Cases:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import gcd
 
@@ -11,7 +11,7 @@ import numpy as np
 from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Mark
-from tilegen.index import Index, Var, bound, every, least, less, multiple, sub, substitute
+from tilegen.index import Index, Var, add, bound, every, least, less, multiple, sub, substitute
 from tilegen.spec.data import Buffer
 from tilegen.spec.findings import Flawed
 from tilegen.spec.tables import Read
@@ -95,3 +95,15 @@ def variable_of(name: str, values: Values) -> Var:
     assert not isinstance(low, float) and not isinstance(high, float)
     step = gcd(multiple(low), values.step)
     return Var(name, max(bound(high) - 1, least(low) + 1), max(1, step), least(low))
+
+
+def order_offsets(var: Var, read: Read, before: Iterable[tuple[Var, Read]]) -> tuple[Index, ...]:
+    """What offsets that were read before say of one more: those of a later element are not less."""
+    found: list[Index] = []
+    for other, known in before:
+        if read.values.pieces is None or known.array != read.array or read.when is not True or known.when is not True:
+            continue
+        apart = sub(read.at[0], known.at[0])
+        found += [less(other, add(var, 1))] if least(apart) >= 0 else []
+        found += [less(var, add(other, 1))] if bound(apart) <= 1 else []
+    return tuple(c for c in found if c is not True)

@@ -15,6 +15,7 @@ from tilegen.spec.form import Form
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.ranges import Cases, Range
+from tilegen.spec.tables import Read
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Surroundings:
     scope: str = "cta"  # of the op that is read
     is_top: bool = True  # in the list of the spec itself
     is_nested: bool = False  # inside of a loop or a condition
+    reads: tuple[tuple[Var, Read], ...] = ()  # of lets so far, in sight
     conditions: tuple[tuple[frozenset[str], Mark], ...] = ()  # around, that differ between threads: along which axes
 
     def check_agree(self, scope: str, what: str, mark: Mark) -> None:
