@@ -17,15 +17,15 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from tilegen.ops import ALL_OPS
-from tilegen.spec import launch_models, models
+from tilegen.spec import buffer_models, launch_models, models
 
 # What a part of a spec is called on the page, and the model of its keys.
 PARTS: dict[str, type[BaseModel]] = {
     "spec": models.SpecFields, "program": models.ProgramFields, "pass": models.PassFields,
     "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
     "grid": launch_models.GridFields, "cluster": launch_models.ClusterFields,
-    "buffer": models.BufferFields, "padded": models.PaddedFields,
-    "view": models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,
+    "buffer": buffer_models.BufferFields, "padded": buffer_models.PaddedFields,
+    "view": buffer_models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,
     "for": models.LoopFields, "let": models.LetFields, "when": models.WhenFields, "role": models.RoleBlockFields,
     "sync": models.SyncFields, "commit": models.CommitFields, "wait": models.WaitFields,
     "awaited": models.AwaitedFields, "pending": models.PendingFields, "arrive": models.ArriveFields,

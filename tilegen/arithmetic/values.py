@@ -42,17 +42,21 @@ class Values:
 
         >>> from tilegen.index import Var
         >>> print(Values(-1, Var("N", 99)).at({"N": 8}))
-        values -1 : 8
+        -1 : 8
         """
         low, high = (x if isinstance(x, int | float) else int(evaluate(x, dict(case))) for x in (self.low, self.high))
         pieces = None if self.pieces is None else int(evaluate(self.pieces, dict(case)))
         return replace(self, low=low, high=high, pieces=pieces)
 
     def __str__(self) -> str:
+        return " : ".join(map(str, (self.low, self.high, *([self.step] if self.step > 1 else []))))
+
+    @property
+    def promise(self) -> str:
+        """What the caller promises, in words."""
         if self.pieces is not None:
-            return f"offsets {self.high - 1}, rising from 0"
-        text = " : ".join(map(str, (self.low, self.high, *([self.step] if self.step > 1 else []))))
-        return f"values {text}" + (", distinct but for those below 0" if self.is_distinct else "")
+            return f"offsets of {self.pieces} pieces, rising from 0 to {self.high - 1}"
+        return f"values {self}" + (", each of 0 or more once" if self.is_distinct else "")
 
 
 def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[Array], Array]:

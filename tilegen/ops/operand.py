@@ -288,7 +288,7 @@ def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
 def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> Memory:
     """The memory of a buffer: flat, but for global arrays, which keep the dimensions of their layout."""
     note = f"{buffer.layout_text or 'row'} [{', '.join(map(str, buffer.shape))}]"
-    note += f", PROMISED by the caller: {buffer.values}" if buffer.values else ""
+    note += f", PROMISED by the caller: {buffer.values.promise}" if buffer.values else ""
     if buffer.traits.is_array and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]

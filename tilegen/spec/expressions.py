@@ -170,13 +170,11 @@ class Parser:
 
     def read_element(self, word: Token) -> Value:
         """``ids[row]``: an element of an array, which a let alone may read; raises TG126 elsewhere."""
-        array = None if self.reads is None else self.reads.buffers.get(word.text)
-        if self.reads is None or array is None:
-            if self.reads is not None or word.text in self.names.values:
-                self.names.find(word.text, self.passage, word.start)
+        if self.reads is None:
             message = f"'{word.text}[..]' reads memory, and integers here are computed without it"
             hint = f"write 'let: {{x: \"{word.text}[..]\"}}' before this, and 'x' here"
             raise self.fault(message, word, "TG126", hint)
+        array = self.reads.find(word.text, self.passage.locate(word.start, word.end))
         self.expect("[")
         at = [self.require_number(self.read(), word).index]
         while self.accept(","):

@@ -159,7 +159,7 @@ def _find_circle(name: str, given: Dict[str, set[str]]) -> list[str]:
 
 
 def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Var, Index | Read]]) -> Surroundings:
-    reads = Reads(around.buffers.found, around.register.owners)
+    reads = Reads(around.buffers.found, around.buffers.broken, around.register.owners)
     value = read_number(node, _with_threads(around), f"'{name}'", may_be_negative=True, reads=reads)
     whole = reads.name_only(name, value)
     for var, found in reads.found:

@@ -12,8 +12,9 @@ from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, add, bound, every, least, less, multiple, sub, substitute
+from tilegen.near_words import suggest
 from tilegen.spec.data import Buffer
-from tilegen.spec.findings import Flawed
+from tilegen.spec.findings import Flawed, shorten
 from tilegen.spec.tables import Read
 
 _SMALL_BYTES = 1  # elements of so many bytes need no 'values': all of their range is few numbers
@@ -27,9 +28,18 @@ class Reads:
     """
 
     buffers: Mapping[str, Buffer]
+    broken: Collection[str]  # arrays that were reported
     taken: Collection[str]
     found: list[tuple[Var, Read]] = field(default_factory=list)
     arms: list[Index] = field(default_factory=list)
+
+    def find(self, word: str, mark: Mark | None) -> Buffer:
+        """The array of a name. Raises Flawed TG105 for none, and without a message for one that was reported."""
+        if word in self.broken:
+            raise Flawed()
+        if word not in self.buffers:
+            raise Flawed("TG105", f"unknown buffer '{shorten(word)}'", mark, suggest(word, self.buffers))
+        return self.buffers[word]
 
     def take(self, array: Buffer, at: tuple[Index, ...], mark: Mark | None) -> Var:
         """The variable of an element: the one that it has already, or a new one.
@@ -38,7 +48,8 @@ class Reads:
         """
         values = values_of_table(array, mark)
         if len(at) != len(array.shape):
-            message = f"'{array.name}' has {len(array.shape)} dimensions, but {len(at)} are indexed"
+            rank = len(array.shape)
+            message = f"'{array.name}' has {rank} dimension{'s' * (rank > 1)}, but {len(at)} are indexed"
             raise Flawed("TG206", message, mark, "a let reads one element")
         when = every(*self.arms)
         for var, known in self.found:
