@@ -25,6 +25,7 @@ EXPECTED: dict[tuple[str, str], tuple[str, str, str] | tuple[()]] = {
     ("hgemm_roles", WRITTEN): ("C7515", *PRODUCT),
     ("hgemm_roles", "products in a function of their own"): ("C7510", *PRODUCT),
     ("hgemm_roles", "no launch bounds"): ("C7508", "math", "give the role more 'registers'"),
+    ("hgemm_roles", "too few registers for a role"): ("C7507", "math", "give the role more 'registers'"),
     ("hgemm_roles", "as it is"): (),
     ("attention_backward_dkdv", READ): ("C7515", *PRODUCT),
     ("layernorm_backward_rows", "bounds for twice as many CTAs"): ("ptxas keeps 232 bytes", "reduce", "let a thread"),

@@ -12,7 +12,7 @@ from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import outline
 
 _CODE = "TG493"
-_OF_REGISTERS = ("C7508", "C7602")  # setmaxnreg, and the registers of a role
+_OF_REGISTERS = ("C7507", "C7508", "C7602")  # setmaxnreg, and the registers of a role
 _PRODUCT_HINT = "touch what a product adds to behind its wait alone, and put no branch around a product"
 _ROLE_HINT = "give the role more 'registers': as many as its accumulators, and some 26"
 _SPILL_HINT = "let a thread hold less: a smaller tile, more threads, or in a role more 'registers'"
