@@ -1,5 +1,8 @@
 """What a pass of a program reads of a workspace was written: whole, by a pass before it, under the same condition.
 
+Or by the CTA itself, where no pass before writes the workspace: then it holds nothing in the runs of the pass, and a
+read of what the CTA has not written is a fault there (TG404). What another CTA writes is refused for the whole grid
+(TG405).
 A pass is proved for all that a workspace may hold, as for any array that it reads, and its proof counts the owners of
 what it writes. So equal values compose: what is left to ask is that every element that a pass reads has a writer.
 """
@@ -22,7 +25,8 @@ def check_workspaces(program: Program, proved: Sequence[tuple[Plan, Proof]]) -> 
     errors = list[Diagnostic]()
     for at, (one, (plan, _)) in enumerate(zip(program.passes, proved, strict=True)):
         for memory in arrays(plan):
-            if one.spec.buffer(memory.name).traits.is_brought and memory.access != "out":
+            is_own = memory.is_unwritten and memory.access == "inout"  # what it reads it wrote: its runs show that
+            if one.spec.buffer(memory.name).traits.is_brought and memory.access != "out" and not is_own:
                 before = list(zip(program.passes[:at], proved[:at], strict=True))
                 errors += _find_unwritten(one, memory.name, before)
     if errors:

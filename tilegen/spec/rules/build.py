@@ -296,7 +296,8 @@ BUILD_RULES = {
     "TG429": Rule(
         "a workspace is read before it is written",
         "A pass reads a workspace, and no pass before it surely writes all of it. What a workspace holds before is "
-        "nobody's: write every element in one pass before, launched under the same condition.",
+        "nobody's: write every element in one pass before, launched under the same condition. Where no pass before "
+        "writes it, a CTA may read what it wrote itself.",
         _TWO_PASSES.format(rows=32),
         _TWO_PASSES.format(rows=64),
     ),
