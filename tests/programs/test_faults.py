@@ -112,7 +112,7 @@ def test_a_pass_that_reads_only_what_it_wrote_itself():
     )
     again = f'{LEAVE}\n      - sync: cta\n      - copy: {{src: "parts[bx : +1]", dst: s}}'
     build(change(text, (LEAVE, again)))
-    found = find(change(text, (LEAVE, again.replace("parts[bx :", "parts[bx_count - 1 - bx :"))))
+    found = find(change(text, (LEAVE, again.replace('src: "parts[bx :', 'src: "parts[bx_count - 1 - bx :'))))
     assert "TG405" in {code for code, _ in found}, found
 
 
