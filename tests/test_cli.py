@@ -415,7 +415,8 @@ def test_what_ptxas_spoils_is_a_warning_with_a_place(
     result = tilegen("build", SF, "-o", tmp_path, "--compile")
     assert (result.exit_code, sorted(listing(tmp_path))) == (0, [f"permute_sf.{end}" for end in ("cu", "h", "json")])
     assert f"warning[TG493]: {said}" in result.stderr and f"--> {SF}:" in result.stderr
-    (warning,) = json.loads(tilegen("build", SF, "-o", tmp_path, "--compile", "--format", "json").stdout)["kernels"][0]["warnings"]
+    said_as_data = json.loads(tilegen("build", SF, "-o", tmp_path, "--compile", "--format", "json").stdout)
+    (warning,) = said_as_data["kernels"][0]["warnings"]
     assert (warning["code"], warning["severity"], warning["path"]) == ("TG493", "warning", str(SF)) and warning["line"]
     assert "TG493" not in tilegen("build", SF, "-o", tmp_path).stderr
 

@@ -1,4 +1,4 @@
-"""A CTA reads of a workspace, or of an array, what it wrote itself behind a sync; nothing else of what its pass writes."""
+"""A CTA reads of a workspace, or of an array, what it wrote itself behind a sync; nothing else that its pass writes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_tma_never_reads_what_the_pass_wrote(space: str) -> None:
     text = text.replace('      - elementwise: {dst: "Y[bx]", expr: t * 2, with: {t: "turned[bx]"}}\n', by_tma)
     text = text.replace(
         "    ops:\n",
-        "    barriers: {full: {slots: 1}}\n    buffers:\n      s: {scope: shared, dtype: float32, shape: [8, 8]}\n    ops:\n",
+        "    barriers: {full: {slots: 1}}\n    buffers:\n"
+        "      s: {scope: shared, dtype: float32, shape: [8, 8]}\n    ops:\n",
     )
     for synced in (text, text.replace("      - sync: cta\n", "      - sync: async\n      - sync: cta\n")):
         code, message = refused(synced)
@@ -120,7 +121,9 @@ passes:
           - elementwise: {dst: "Y[bx, k]", expr: t * 2, with: {t: "T[bx, READS]"}}
 """
 COUNTS = ("24", "3 + bx % 5", "min(bx + 1, 9)", "300")
-PLACES = ("k", "k // 2", "max(k - 3, 0)", "k + k // 250", "k - k // 200", "k + bx // 37", "max(k - 1, bx // 38)", "bx % 4")
+PLACES = (
+    "k", "k // 2", "max(k - 3, 0)", "k + k // 250", "k - k // 200", "k + bx // 37", "max(k - 1, bx // 38)", "bx % 4"
+)  # fmt: skip
 DRAWN = [*product(COUNTS, PLACES)]
 
 

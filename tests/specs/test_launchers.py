@@ -159,11 +159,11 @@ def test_arrays_that_share_bytes_are_refused_where_one_is_written(tmp_path: Path
     plan = plan_spec(load(HALVES))
     write_files(tmp_path, [plan])
     launch = 'extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t)'
-    calls = [
-        f"launch_halves({', '.join(f'(float *)({at} + {1 << 20})' for at in given[:3])}, {', '.join(map(str, given[3:]))})"
-        for given, _ in _PLACED.values()
-    ]
-    main = f'#include "halves.h"\n#include <cstdio>\n{launch} {{ return cudaSuccess; }}\n__asm__(".globl halves\\nhalves:");\n'
+    places = [[f"(float *)({at} + {1 << 20})" for at in given[:3]] for given, _ in _PLACED.values()]
+    sizes = [map(str, given[3:]) for given, _ in _PLACED.values()]
+    calls = [f"launch_halves({', '.join([*at, *n])})" for at, n in zip(places, sizes, strict=True)]
+    main = f'#include "halves.h"\n#include <cstdio>\n{launch} {{ return cudaSuccess; }}\n'
+    main += '__asm__(".globl halves\\nhalves:");\n'
     main += "int main()\n{\n" + "".join(f'    std::printf("%d ", (int){call});\n' for call in calls) + "}\n"
     (tmp_path / "main.cpp").write_text(main)
     (tmp_path / "none.cpp").write_text(f"#define TILEGEN_OVERLAP(a, a_bytes, b, b_bytes) 0\n{main}")

@@ -7,6 +7,6 @@ from tilegen.pipeline.stages import Source, build, choose_pass, expand, explain,
 
 __all__ = [
     "Built", "BuiltProgram", "Source", "build", "build_kernel", "choose_pass", "describe_build", "expand",
-    "explain", "explain_spec", "kernels_of", "list_launched", "load", "load_kernel", "note_losses", "output_texts", "settle",
-    "with_comparisons",
+    "explain", "explain_spec", "kernels_of", "list_launched", "load", "load_kernel", "note_losses", "output_texts",
+    "settle", "with_comparisons",
 ]  # fmt: skip

@@ -97,6 +97,6 @@ __all__ = [
     "ProgramPlan", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma",
     "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
     "default_values", "effects", "find_rows_apart", "flat_memory", "flatten", "function_of_registers",
-    "join_memories", "let", "matrices", "names_used", "pairs_apart", "plain_name", "register_memory", "repeat", "spot_of",
-    "subscript", "tensor_maps", "trip_name", "walk", "when",
+    "join_memories", "let", "matrices", "names_used", "pairs_apart", "plain_name", "register_memory", "repeat",
+    "spot_of", "subscript", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

@@ -63,7 +63,8 @@ def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
     for region in s.regions.values():
         may_be_early = is_clipped(s) and region.buffer.traits.is_array
         for d, x in enumerate(region.begins):
-            what = f"'{region.text}', which begins at {shorten(say(x), _LONGEST)} in dimension {d} of '{region.buffer.name}',"
+            place_text = f"{shorten(say(x), _LONGEST)} in dimension {d} of '{region.buffer.name}'"
+            what = f"'{region.text}', which begins at {place_text},"
             yield from _index(substitute(x, values), inside, what, region.mark or mark, may_be_early)
 
 
@@ -79,8 +80,8 @@ def _dividends(x: Index, place: ProofPlace, what: str, mark: Mark | None) -> Ite
     for part, condition in dividends(x):
         here = place.at(place.position.under(condition))
         if not here.is_below(-1, part):
-            message = f"{shorten(say(part), _LONGEST)}, which is divided in {what.rstrip(',')}, is not proved to be 0 or more"
-            yield _say(here, part, message, mark)
+            said = f"{shorten(say(part), _LONGEST)}, which is divided in {what.rstrip(',')},"
+            yield _say(here, part, f"{said} is not proved to be 0 or more", mark)
 
 
 def _say(place: ProofPlace, x: Index, message: str, mark: Mark | None) -> Diagnostic:

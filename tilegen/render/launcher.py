@@ -179,7 +179,8 @@ def say_apart(of: Sequence[Memory]) -> str:
 
 def _list_invalid(plan: Plan) -> list[str]:
     found = ["a parameter out of its range"] if arguments(plan.params) else []
-    return found + (["an array that is written and shares bytes with another"] if any(check_apart(arrays(plan))) else [])
+    found += ["an array that is written and shares bytes with another"] if any(check_apart(arrays(plan))) else []
+    return found
 
 
 def describe_array(memory: Memory) -> str:

@@ -351,9 +351,9 @@ BUILD_RULES = {
         "ptxas does not keep to what the kernel is written for",
         "A warning of `build --compile` and `bench`: the kernel is right, and slower than it could be. Registers spill "
         "to memory, products in flight are serialized (C7510, C7511, C7514, C7515), or a role's registers are ignored "
-        "(C7507, C7508, C7602). The place is that of a product, of a role, or of the op that holds the most registers; ptxas "
-        "itself names the kernel alone. A product whose registers are touched under a branch or beside another in "
-        "flight is serialized. A role needs as many registers as its accumulators have, and some 26 more.",
+        "(C7507, C7508, C7602). The place is that of a product, of a role, or of the op that holds the most registers: "
+        "ptxas itself names the kernel alone. A product whose registers are touched under a branch or beside another "
+        "in flight is serialized. A role needs as many registers as its accumulators have, and some 26 more.",
     ),
     "TG501": Rule(
         "it cannot be compiled here", "No compiler for this arch was found. `tilegen doctor` says what is missing."
