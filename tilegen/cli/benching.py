@@ -84,8 +84,7 @@ def bench_command(
             return bench_built(session, ready.built, replace(wishes, is_verified=ready.is_verified))
 
         def show(result: Result) -> None:
-            for loss in result.losses:
-                print_diagnostic(loss, current_color())
+            _warn(result)
             if form == "text":
                 print_data(("\n" if shown else "") + result_text(result))
                 shown.append(result.kernel)
@@ -96,6 +95,11 @@ def bench_command(
     if form != "text":
         print_results(results, form)
     return 0
+
+
+def _warn(result: Result) -> None:
+    for loss in result.losses:
+        print_diagnostic(loss, current_color())
 
 
 def _show_nothing(ready: object) -> None:
