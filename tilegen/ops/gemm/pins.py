@@ -15,8 +15,8 @@ from tilegen.spec.data import WholeCall
 # Fields that say what is multiplied; and those that say how, in the order in which they are believed.
 _ASKED = frozenset({"a", "b", "d", "c", "bias", "alpha", "beta", "epilogue", "named", "math"})
 _PINS = (
-    "variant", "turned", "overlap", "split", "split_in", "k_parts", "tile", "atom", "atoms", "permutation", "load", "cluster",
-    "stages", "panel", "ctas", "order",
+    "variant", "turned", "overlap", "split", "split_in", "k_parts", "tile", "atom", "atoms", "permutation", "load",
+    "cluster", "stages", "panel", "ctas", "order",
 )  # fmt: skip
 _FAR = 8  # how far from a number others are tried, before those of recipes
 # Where a recipe does not say it.
