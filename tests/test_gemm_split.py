@@ -192,7 +192,7 @@ FAULTS = {
 FAULTS_OF_TURNS = {
     "a k-tile of each part left out": ("kt: ceil((17 - l) / 4)", "kt: ceil((17 - l) / 4) - 1"),
     "the last k-tile left out": ("kt: ceil((17 - l) / 4)", "kt: (17 - l) // 4"),
-    "one part twice": ("k0: l,", "k0: min(l, 2),"),
+    "one part twice": ("k0: l,", 'k0: "min(l, 2)",'),
     "the next part's step": ("(k0 + k*4)*64", "(k0 + k*3)*64"),
     "a run for a turn": ("(k0 + k*4)*64", "(k0*4 + k)*64"),
 }  # fmt: skip

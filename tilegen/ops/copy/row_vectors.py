@@ -15,6 +15,7 @@ from tilegen.index import (
     Var,
     add,
     div,
+    equal,
     every,
     less,
     mod,
@@ -38,6 +39,7 @@ from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, stage_loop
 from tilegen.plan import BYTE_PERMUTE, Block, Let, Map, Memory, Move, Ref, Repeat, Step, let, register_memory, when
 
 _VECTOR_BYTES = (16, 8, 4)
+_LANES = 32
 _LEAST_VECTORS = 2  # that a row has room for: else most of it are ends
 
 
@@ -210,12 +212,13 @@ class _Part:
         tile, elems, missing = ragged.rows.tile, ragged.elems, words.missing[first]
         vectors, rows = ragged.vectors, ragged.rows.count // words.apart
         loop = ThreadLoop(-(-rows * vectors // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
-        group = add(mul(loop.number, tile.threads), tile.thread)
+        group, own = add(mul(loop.number, tile.threads), tile.thread), self._is_own(first, words, rows * vectors)
+        group = mod(group, rows * vectors) if own is not True else group
         named, turn = self._name("row", div(group, vectors))
         numbers, number = self._name("number", mod(group, vectors))
         row = add(mul(turn, words.apart), first)
         places, place = self._name("place", add(ragged.word_head(row, missing), mul(number, elems)))
-        in_row = every(less(turn, rows), less(place, ragged.rows.length - elems - missing + 1))
+        in_row = every(own, less(turn, rows), less(place, ragged.rows.length - elems - missing + 1))
         inside = replace(place, bound=min(place.bound, ragged.rows.length - elems - missing + 1)) if isinstance(
             place, Var) else place  # fmt: skip
         at, begin = add(inside, missing), taken if missing else regs
@@ -235,6 +238,14 @@ class _Part:
         cut = when(every(in_row, begins, not_(drop_known(whole, begins))), rest) if whole is not True else ()
         steps = (*when(every(in_row, whole), *loads, *joined, store), *cut)
         return loop.build((*named, *numbers, *places), steps)
+
+    def _is_own(self, first: int, words: Words, groups: int) -> Index:
+        """Whether a thread is one of those that take these rows: whole warps, other ones for other rows, if there are
+        so many.
+        """
+        tile = self.ragged.rows.tile
+        parts = min(words.apart, tile.threads // groups)
+        return equal(div(tile.thread, groups), first % parts) if parts > 1 and groups % _LANES == 0 else True
 
     def move_ends(self, one: Memory) -> tuple[Step, ...]:
         """What of every row is in no vector, where rows are as long as whole vectors: as many elements as one has."""
