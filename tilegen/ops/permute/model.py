@@ -35,6 +35,7 @@ from tilegen.ops.permute.ways import (
     count_guarded,
     count_uneven,
     find_ragged_vectors,
+    list_even_threads,
     list_ragged_ways,
     list_tiled_ways,
     walk_box,
@@ -112,7 +113,7 @@ class BoxWork:
         groups = [way.groups for way in self.ways]
         if self.variant == "scalar":
             return list_threads(groups, self.box_bytes, self.elem_bytes, MOST_SCALAR_THREADS)
-        return list_threads(groups, self.box_bytes)
+        return tuple(sorted({*list_threads(groups, self.box_bytes), *list_even_threads(self.ways, self.box_bytes)}))
 
 
 def describe_work(
@@ -160,7 +161,7 @@ def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
     sectors = sum(_count_sectors(work, side) for side in (0, 1))
     wavefronts = int(ctas * work.box_bytes / 128 * 2 * len(work.ways))
     instructions = [_way_instructions(way, work, threads) for way in work.ways]
-    issued = sum(-(-way.groups // LANES) * each for way, each in zip(work.ways, instructions, strict=True))
+    issued = sum(_count_warp_trips(way, threads) * each for way, each in zip(work.ways, instructions, strict=True))
     waited = sum(-(-way.groups // threads) * each for way, each in zip(work.ways, instructions, strict=True))
     alone = waited * _CYCLES_PER_INSTRUCTION / device.clock_hz + _WARP_SECONDS * threads / LANES
     resident = _resident_ctas(work, threads, arch)
@@ -280,6 +281,11 @@ def _scalar_seconds(work: BoxWork, threads: int, device: TypicalDevice) -> float
     loads = _count_sectors(work, 0) * SECTOR_BYTES / (device.memory_bytes_per_s * _L2_TO_MEMORY)
     starts = threads / LANES * _SCALAR_WARP_SECONDS + work.ctas * _CTA_SECONDS
     return _SCALAR_START_SECONDS + cycles / device.clock_hz + loads + starts
+
+
+def _count_warp_trips(way: Way, threads: int) -> int:
+    """Trips of all warps: whole ones, but where the last warp of a CTA has idle lanes."""
+    return -(-way.groups // threads) * -(-threads // LANES) if threads % LANES else -(-way.groups // LANES)
 
 
 def _way_instructions(way: Way, work: BoxWork, threads: int) -> float:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import prod
 
 from tilegen.index import multiple
 from tilegen.ops.permute.dims import Dims
+from tilegen.ops.permute.tiles import LANES
 
 _WORD_BYTES = 4
+_LEAST_THREADS, _MOST_THREADS = 96, 640  # of CTAs whose last warp has idle lanes, at most so many that ..
+_FULL = 0.94  # .. of all lanes work
+_EVEN = 2  # numbers of threads that are looked at
 _VECTOR_INSTRUCTIONS = 40  # more of a vector of a ragged row: words, byte permutes, guards (PTX of nvcc 13.0, sm_90a)
 _END_INSTRUCTIONS = 9  # more of an element at the end of such a row
 
@@ -94,6 +99,21 @@ def list_ragged_ways(
 def _extents(box: Sequence[int], order: Sequence[int], group: Mapping[int, int]) -> tuple[int, ...]:
     """A box in groups of so many elements of some of its dimensions, the fastest in ``order`` first."""
     return tuple(max(1, -(-box[d] // group.get(d, 1))) for d in reversed(order))
+
+
+def list_even_threads(ways: Sequence[Way], box_bytes: int) -> tuple[int, ...]:
+    """The most threads for which every trip of every way is a constant step from the one before, if that takes a last
+    warp with idle lanes: a product of the fastest extents. Then addresses are made once for all trips.
+
+    >>> list_even_threads((Way(8880, 2, 0, (37, 30, 8), (False, False, True)),), 8880)
+    (555, 370)
+    """
+    found = (
+        threads for threads in range(_MOST_THREADS, _LEAST_THREADS, -1)
+        if threads % LANES and threads / (-(-threads // LANES) * LANES) >= _FULL and box_bytes >= 4 * threads
+        and all(way.groups > threads and count_uneven(way.extents, threads) == 0 for way in ways)
+    )  # fmt: skip
+    return tuple(islice(found, _EVEN))
 
 
 def count_uneven(extents: Sequence[int], threads: int) -> int:
