@@ -13,7 +13,7 @@ from tests.faults.parts import change_memories
 from tests.faults.steps import drop, is_a, mutate
 from tests.faults.texts import change_text
 from tests.meaning import PASSES, Array
-from tests.programs.kernels import PROGRAMS
+from tests.programs.kernels import BY_NAME
 from tilegen.index import add, mod
 from tilegen.plan import Block, Follow, Memory, Plan, Ref, Step
 
@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 
 def read_program(name: str, *pairs: tuple[str, str]) -> str:
     """The text of a spec with passes, changed wherever the old parts stand."""
-    return change_text(next(p for p in PROGRAMS if p.stem == name).read_text(encoding="utf-8"), *pairs)
+    return change_text(BY_NAME[name].read_text(encoding="utf-8"), *pairs)
 
 
 # ---------------------------------------------------------------- programs that are right
