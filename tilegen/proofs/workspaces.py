@@ -73,8 +73,8 @@ def _find_reading(reader: Pass, name: str) -> Mark | None:
 
 # ---------------------------------------------------------------- outputs
 def _find_left_out(program: Program, buffer: Buffer, plans: Sequence[Plan]) -> Iterator[Diagnostic]:
-    """What is wrong with an array that a pass writes before any reads it: the first reader, or the end of a launch, that
-    may come before a pass that wrote the array. Nothing of an array that the caller fills.
+    """What is wrong with an array that a pass writes before any reads it: the first reader, or the end of a launch,
+    that may come before a pass that wrote the array. Nothing of an array that the caller fills.
     """
     written = list[Pass]()
     hint = f"let a pass without 'when' write '{buffer.name}' first, or say 'partial: true' on the buffer"
