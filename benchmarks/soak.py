@@ -2,6 +2,7 @@
 something else.
 
 python benchmarks/soak.py [--launches 10000] [SPEC...]   one line of JSON for each spec; a process that hangs is killed
+python benchmarks/soak.py --one-workspace specs/sum_all.yaml   a fault: launches must be told to differ
 
 Deadlocks and races in time are what racecheck cannot see of these kernels. Another stream runs copies and products all
 the while, so that CTAs start late, in other orders and on fewer SMs. The kernel's first output is checked as ``verify``
@@ -63,7 +64,7 @@ def _soak_apart(path: str, launches: int) -> str:
     return str(json.loads(done.stdout.splitlines()[-1])["said"])
 
 
-def soak(path: str, launches: int) -> str:
+def soak(path: str, launches: int, one_workspace: bool = False) -> str:
     """What came of so many launches of one spec's kernel, or passes."""
     import cupy
 
@@ -76,7 +77,7 @@ def soak(path: str, launches: int) -> str:
     device = gpu.require_gpu()
     built = build_for(device, path, SIZES)
     if isinstance(built, BuiltProgram):
-        return soak_program(device, built, launches)
+        return soak_program(device, built, launches, one_workspace)
     case, cubin = parameter_cases(built.spec)[0], compile_for(device, built)
 
     def run(inputs: Any, outputs: Any) -> Any:
@@ -120,10 +121,12 @@ def soak(path: str, launches: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--launches", type=int, default=LAUNCHES)
+    parser.add_argument("--one-workspace", action="store_true", help="of passes, a fault: both streams have one")
     parser.add_argument("specs", nargs="*", default=[*list_kernels(), *list_programs()])
     args = parser.parse_args()
     if len(args.specs) == 1:
-        print(json.dumps({"spec": Path(args.specs[0]).name, "said": soak(args.specs[0], args.launches)}))
+        said = soak(args.specs[0], args.launches, args.one_workspace)
+        print(json.dumps({"spec": Path(args.specs[0]).name, "said": said}))
         return
     for path, said in soak_kernels(args.specs, args.launches):
         print(json.dumps({"spec": Path(path).name, "said": said}), flush=True)

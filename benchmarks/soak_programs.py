@@ -9,8 +9,10 @@ compared with the meaning of all passes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from program_runs import Images, draw_images, run_checked
@@ -29,8 +31,11 @@ ALIGNED = 256  # bytes of an output, and between outputs
 BATCHES_AHEAD = 20
 
 
-def soak_program(device: gpu.Device, built: BuiltProgram, launches: int) -> str:
-    """What came of so many launches: "10000 launches, all equal" is right."""
+def soak_program(device: gpu.Device, built: BuiltProgram, launches: int, one_workspace: bool = False) -> str:
+    """What came of so many launches: "10000 launches, all equal" is right.
+
+    With ``one_workspace`` for both streams, a fault, other words show that these launches would tell.
+    """
     import cupy
 
     start = start_by_cupy(device, [built])
@@ -40,6 +45,7 @@ def soak_program(device: gpu.Device, built: BuiltProgram, launches: int) -> str:
         {name: cupy.asarray(image) for name, image in draw_images(built, seed + 1).items()} for seed in range(INPUTS)
     ]
     lanes = [_Lane.of(built, kernel, inputs, wanted, number) for number in range(STREAMS)]
+    given = cache(cupy.get_default_memory_pool().malloc) if one_workspace else None
     rival = cupy.cuda.Stream(non_blocking=True)
     x = cupy.random.rand(SIDE, SIDE, dtype=cupy.float32)
     cupy.cuda.Device().synchronize()
@@ -54,7 +60,7 @@ def soak_program(device: gpu.Device, built: BuiltProgram, launches: int) -> str:
             lane.prepare(gate)
         for k in range(IN_A_ROW):
             for lane in lanes:
-                lane.launch(k)
+                lane.launch(k, given or (None if k else _allocate_poisoned))
         for lane in lanes:
             lane.compare()
         if batch % BATCHES_AHEAD == 0:
@@ -115,16 +121,12 @@ class _Lane:
             for name, rows in self.outputs.items():
                 rows[...] = self.begun[name]
 
-    def launch(self, k: int) -> None:
-        """The launch of a number in its batch; the first one's workspace is poisoned."""
+    def launch(self, k: int, allocate: Callable[[int], Any] | None) -> None:
+        """The launch of a number in its batch; ``allocate`` makes its workspace, else CuPy's pool."""
         import cupy
 
-        with self.stream:
-            if k:
-                self.kernel(*self.calls[k], **self.params)
-                return
-            with cupy.cuda.using_allocator(_allocate_poisoned):
-                self.kernel(*self.calls[k], **self.params)
+        with self.stream, cupy.cuda.using_allocator(allocate) if allocate else nullcontext():
+            self.kernel(*self.calls[k], **self.params)
 
     def compare(self) -> None:
         """Count launches of the batch that left something else, beside an output too."""
