@@ -11,17 +11,16 @@ import tilegen
 from tests.faults.mutants import KINDS, plant, sample_mutants
 from tests.mutants.judging import judge
 from tests.mutants.table import (
+    JUDGED_PROGRAMS,
     MOST_OF_LARGE,
     MOST_OF_PASS,
     OF_PASSES,
     PAGE,
-    PROGRAMS,
     SIZES,
     SPECS,
     load_passes,
     load_spec,
 )
-from tests.programs.kernels import SLOW
 from tests.session import once
 from tilegen.plan import Fence, Sync, all_steps
 from tilegen.planner import plan_spec
@@ -51,12 +50,9 @@ def test_a_sample_of_mutants_is_found(path):
             assert verdict.found and verdict.run, f"{mutant.kind}: {mutant.where} is found only by {verdict}"
 
 
-OF_PROGRAMS = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in SLOW else []) for p in PROGRAMS]
-
-
 @pytest.mark.sweep(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("path", OF_PROGRAMS)
+@pytest.mark.parametrize("path", JUDGED_PROGRAMS, ids=lambda p: p.stem)
 def test_a_mutant_of_each_pass_is_found(path):
     for spec, plan in load_passes(path):
         (mutant,) = random.Random(plan.name).sample(list(plant(plan)), 1)
@@ -164,7 +160,7 @@ def test_the_table_is_of_these_specs():
     assert abs(now.total() - planted) <= planted // 10, "the plans have changed: python -m tests.mutants.table"
     by_pass = {row[0]: [int(n) for n in row[1:7]] for row in of_passes if row[1].isdigit()}
     *_, equivalent, surviving = total = by_pass.pop("all")
-    names = {plan.name for path in PROGRAMS for _, plan in load_passes(path)}
+    names = {plan.name for path in JUDGED_PROGRAMS for _, plan in load_passes(path)}
     assert set(by_pass) == names and surviving == 0, "python -m tests.mutants.table --passes"
     assert all(row[1] >= min(row[0], MOST_OF_PASS) for row in by_pass.values())
     assert [sum(column) for column in zip(*by_pass.values(), strict=True)] == total and equivalent < total[1] // 2
