@@ -32,7 +32,7 @@ def draw_condition(rng: random.Random, depth: int = 0) -> Index:
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("part", range(8))
 def test_what_is_said_is_so(part):
-    """A size at which none is launched is never missed. Where one always is, nothing is said, or that this is not known."""
+    """A size at which none is launched is never missed. Where one always is, at most that nothing shows it is said."""
     rng, shown = random.Random(part), 0
     for _ in range(EACH):
         whens = [draw_condition(rng) for _ in range(rng.randrange(1, 4))]
