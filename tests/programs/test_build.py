@@ -7,10 +7,9 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from specs.kernels import PROGRAMS
 from specs.test_golden import compare_golden
 
-from programs.kernels import SLOW, SMALL, build_program, build_small, every_program
+from programs.kernels import BY_NAME, SLOW, SMALL, build_program, build_small, every_program
 from tests.meaning import PASSES
 from tilegen import gpu, pipeline
 from tilegen.arch import ARCHES
@@ -58,7 +57,7 @@ SIZES = [(name, number) for name, sizes in SMALL.items() for number in range(len
 )
 def test_passes_together_are_what_the_spec_is_for(name, number):
     """Each pass runs over what those before it wrote, workspaces poisoned, beside a function without passes."""
-    built = build_small(next(p for p in PROGRAMS if p.stem == name), number)
+    built = build_small(BY_NAME[name], number)
     lines = run_together(built, 1, against=PASSES[name])
     outputs = [m.name for m in built.plan.arrays if m.access != "in"]
     assert len(lines) == 2 * len(outputs)

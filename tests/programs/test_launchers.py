@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from nvcc.compile import requires_nvcc
-from specs.kernels import PROGRAMS
 from specs.test_launchers import RUNTIME, cuda_includes, run
 from text.run import requires_gxx
 
-from programs.kernels import build_program, every_program
+from programs.kernels import LAYERNORM, build_program, every_program
 from tilegen.pipeline import build, output_texts
 from tilegen.plan import arguments
 from tilegen.render import host_type, launch_info
@@ -32,7 +31,6 @@ def test_a_header_declares_what_the_kernels_are(tmp_path, path):
     run(tmp_path, "nvcc", "-Werror", "all-warnings", f"-gencode=arch={arch},code={arch}", "-ptx", "all.cu")
 
 
-LAYERNORM = next(path for path in PROGRAMS if path.stem == "layernorm_backward")
 _LAUNCH = (
     'extern "C" cudaError_t cudaLaunchKernel(const void *k, dim3 g, dim3, void **a, size_t, cudaStream_t)\n{\n'
     '    std::printf("%s grid %u %u", k == (const void *)ROWS ? "rows" : "columns", g.x, g.y);\n'

@@ -237,7 +237,8 @@ BUILD_RULES = {
     "TG418": Rule(
         "the output is not covered",
         "Some elements of an array that is only written belong to no CTA: compare the grid with the shape. Where that "
-        "is meant, the buffer says 'partial: true'.",
+        "is meant, the buffer says 'partial: true'. Of passes, one that writes the array is launched at every size, "
+        "and before any that reads it.",
         _RIGHT.replace("grid: {bx: 2}", "grid: {bx: 1}"),
         _RIGHT.replace("grid: {bx: 2}", "grid: {bx: 1}").replace("Y: {", "Y: {partial: true, "),
     ),
