@@ -134,7 +134,7 @@ def test_every_pass_compiles_without_a_spill(path):
 
 
 def test_what_ptxas_spoils_of_a_pass_names_the_pass(tmp_path, monkeypatch):
-    path = next(p for p in PROGRAMS if p.stem == "sum_all")
+    path = BY_NAME["sum_all"]
 
     def compile_cubin(source, arch, name):
         spilled = 4 if name == "sum_all_total" else 0
