@@ -3,6 +3,7 @@
     python benchmarks/gpu.py                              # everything: about 15 minutes on an H200
     python benchmarks/gpu.py --part kernels loop          # specs/ and their counters, the loop of permutes
     python benchmarks/gpu.py --part kernels sanitizer --specs specs/copy_tile.yaml    # some of the specs
+    python benchmarks/gpu.py --part programs              # specs with passes, all but their times: about 3 minutes
     python benchmarks/gpu.py --part cases --group odd     # some of the cases of cases.py
     python benchmarks/gpu.py --part cases --name 3210 210_  # those whose name has one of these in it
     python benchmarks/gpu.py --part compute               # specs that compute on rows, beside torch: about 3 minutes
@@ -27,7 +28,7 @@ from bench_call import is_late, measure_calls
 from cases import Case, all_cases
 from compute_cases import ComputeCase, compute_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
-from gpu_files import gpu_file, hash_code, list_kernels, read_driver
+from gpu_files import gpu_file, hash_code, is_program, list_kernels, list_programs, read_driver
 from launch_once import COUNTED_AT
 from launch_ways import check_ways
 from measure_cases import measure_cases
@@ -42,14 +43,14 @@ from unproved import WORKERS, open_workers
 
 import tilegen
 from tilegen import bench, gpu
-from tilegen.pipeline import Built
+from tilegen.pipeline import Built, BuiltProgram
 from tilegen.planner import plan_spec
 from tilegen.render import render
 from tilegen.verifying import compile_for
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PARTS = ("kernels", "sanitizer", "soak", "loop", "random", "mixed", "calls", "cases", "compute", "products")
+PARTS = ("kernels", "sanitizer", "soak", "programs", "loop", "random", "mixed", "calls", "cases", "compute", "products")
 
 
 def main() -> int:
@@ -57,20 +58,25 @@ def main() -> int:
     device = gpu.require_gpu()
     target = result_path(args.out, device)
     start = time.monotonic()
+    programs = [path for path in args.specs if is_program(path)]
+    specs = [path for path in args.specs if path not in programs]
     result = start_result(target, device)
     with bench.open_session() as session:
         result["ceiling_gb_per_s"] = round(session.ceiling_gb_per_s, 1)
         print(f"{device.name}: a copy of 1 GiB moves {session.ceiling_gb_per_s:.0f} GB/s", flush=True)
-        if "kernels" in args.part:
-            for _ in run_kernels(session, args.specs, result, not args.untimed):
+        if "kernels" in args.part and specs:
+            for _ in run_kernels(session, specs, result, not args.untimed):
                 write_result(target, result)
         if "sanitizer" in args.part:
-            for _ in sanitize_kernels(args.specs, result):
+            for _ in sanitize_kernels(specs, result):
                 write_result(target, result)
         if "soak" in args.part:
-            for path, said in soak_kernels(args.specs):
+            for path, said in soak_kernels(specs):
                 result["kernels"][Path(path).stem]["soak"] = said
                 print(f"{Path(path).stem}: {said}", flush=True)
+                write_result(target, result)
+        if "programs" in args.part and programs:
+            for _ in run_programs(device, programs, result):
                 write_result(target, result)
         if "loop" in args.part:
             result["warp_permute_loop"] = measure_permute_loop(device)
@@ -110,7 +116,7 @@ def main() -> int:
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", default=str(RESULTS))
-    parser.add_argument("--specs", nargs="*", default=list_kernels())
+    parser.add_argument("--specs", nargs="*", default=[*list_kernels(), *list_programs()])
     parser.add_argument("--part", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--group", nargs="*", default=[], help="cases of these groups alone")
     parser.add_argument("--name", nargs="*", default=[""], help="cases with one of these in their name alone")
@@ -156,8 +162,8 @@ def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:
 
 
 KEPT = (
-    "kernels", "launches", "per_instruction", "warp_permute_loop", "random", "mixed", "calls", "cases", "compute",
-    "products",
+    "kernels", "programs", "launches", "per_instruction", "warp_permute_loop", "random", "mixed", "calls", "cases",
+    "compute", "products",
 )  # fmt: skip
 
 
@@ -169,15 +175,13 @@ def write_result(target: Path, result: dict[str, Any]) -> None:
 def list_failures(result: dict[str, Any]) -> list[str]:
     """Kernels and cases that are not right, and counters that differ from the prediction."""
     out = []
-    parts = (result.get(part, {}) for part in ("kernels", "cases", "compute", "products"))
+    parts = (result.get(part, {}) for part in ("kernels", "programs", "cases", "compute", "products"))
     for name, k in (row for part in parts for row in part.items()):
         if not k["correct"]:
             out.append(f"{name}: {k['error']}")
-        for what, row in (k.get("counters") or {}).items():
-            if row["counted"] is not None and not is_as_predicted(row) and not row.get("why"):
-                out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
-            if row["counted"] is None:
-                out.append(f"{name} {what}: not counted")
+        for kernel, own in (k.get("passes") or {name: k}).items():
+            out += list_miscounted(kernel, own.get("counters") or {})
+        out += [f"{name} by {way}: {words}" for way, words in k.get("launches", {}).items() if words != "ok"]
         if "soak" in k and not is_soaked(k["soak"]):
             out.append(f"{name}: {k['soak']}")
         said = k.get("sanitizer", {}).items()
@@ -191,6 +195,15 @@ def list_failures(result: dict[str, Any]) -> list[str]:
     out += [f"call with {r['arrays']}: {r['mean_us']} us, at most {r['limit_us']}" for r in late]
     instructions = result.get("per_instruction", {}).items()
     return out + [f"{n}: instructions differ from the prediction" for n, p in instructions if not p.get("agree")]
+
+
+def list_miscounted(name: str, counters: Mapping[str, Any]) -> Iterator[str]:
+    """Counters of a kernel that are not as predicted, nor said why, and those that were not counted."""
+    for what, row in counters.items():
+        if row["counted"] is None:
+            yield f"{name} {what}: not counted"
+        elif not is_as_predicted(row) and not row.get("why"):
+            yield f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}"
 
 
 # ---------------------------------------------------------------- the specs
@@ -290,6 +303,43 @@ def sanitize_kernels(specs: list[str], result: dict[str, Any]) -> Iterator[None]
             if row["spec"] == Path(path).name and not name.endswith(" large"):
                 row["sanitizer"] = said
         yield
+
+
+# ---------------------------------------------------------------- the specs with passes
+def run_programs(device: gpu.Device, specs: list[str], result: dict[str, Any]) -> Iterator[None]:
+    """Every spec with passes: right one by one, in a row and in every way of launching; each pass counted; sanitized;
+    launched many times. Times are measure_programs.py's.
+
+    Yields when something has come. What is known of other specs stays.
+    """
+    names = {Path(path).name for path in specs}
+    rows = {name: row for name, row in result.get("programs", {}).items() if row["spec"] not in names}
+    result["programs"], builds = rows, list[BuiltProgram]()
+    with open_workers() as pool:
+        for path, (built, checked) in zip(specs, pool.map(build_and_check, specs), strict=True):
+            builds.append(built)
+            name = built.plan.name
+            sizes = {"params": COUNTED_AT[name]} if name in COUNTED_AT else {}
+            rows[name] = {"spec": Path(path).name, "arch": built.plan.arch} | sizes | checked
+            print(summary(name, rows[name]), flush=True)
+            yield
+        for way, said in merge_ways(pool.map(check_ways, [[built] for built in builds])).items():
+            for name, words in said.items():
+                rows[name].setdefault("launches", {})[way] = words
+    counted = count_kernels(specs)
+    for built in builds:
+        for one in built.passes if rows[built.plan.name]["correct"] else ():
+            counters = _with_witness(device, one, counted.get(one.plan.name))
+            rows[built.plan.name]["passes"][one.plan.name]["counters"] = counters
+    yield
+    named = {row["spec"]: name for name, row in rows.items()}
+    for tool, found in (("sanitizer", run_sanitizer(specs)), ("soak", soak_kernels(specs))):
+        for path, words in found:
+            rows[named[Path(path).name]][tool] = words
+            print(f"{Path(path).stem}: {words}", flush=True)
+            yield
+    result["programs"] = dict(sorted(rows.items()))
+    yield
 
 
 if __name__ == "__main__":

@@ -10,11 +10,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+SPECS = Path(__file__).resolve().parents[1] / "specs"
+
 
 def list_kernels() -> list[str]:
-    """The specs of specs/ that are one kernel; those with passes are not measured yet."""
-    paths = sorted((Path(__file__).resolve().parents[1] / "specs").glob("*.yaml"))
-    return [str(path) for path in paths if not has_passes(path.read_text(encoding="utf-8"))]
+    """The specs of specs/ that are one kernel."""
+    return [str(path) for path in sorted(SPECS.glob("*.yaml")) if not is_program(path)]
+
+
+def list_programs() -> list[str]:
+    """The specs of specs/ that are several kernels."""
+    return [str(path) for path in sorted(SPECS.glob("*.yaml")) if is_program(path)]
+
+
+def is_program(path: Path | str) -> bool:
+    """Is the spec in a file that of several kernels?"""
+    return has_passes(Path(path).read_text(encoding="utf-8"))
 
 
 def has_passes(text: str) -> bool:

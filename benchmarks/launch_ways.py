@@ -1,4 +1,4 @@
-"""Every way to launch a kernel, against verify's images: its C++ header, and calls with CuPy arrays and torch tensors.
+"""Every way to launch a kernel, or passes: by a C++ header, by calls with CuPy arrays and torch tensors; all are right.
 
 python benchmarks/launch_ways.py [SPEC...]        all specs by default; exits with 1 if a kernel is wrong
 """
@@ -11,32 +11,29 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gpu_files import list_kernels
+from gpu_files import list_kernels, list_programs
 from launch_once import build_for
+from program_runs import run_checked
+from python_calls import AnyBuilt, Case, Start, list_arrays, start_by_cupy, start_by_torch
 
 from tilegen import gpu
-from tilegen.calling import terms_of
+from tilegen.dtypes import numpy_dtype
 from tilegen.errors import TilegenError
-from tilegen.gpu.call import Kernel
-from tilegen.gpu.call.kind_of_call import form_of_output
-from tilegen.pipeline import Built
-from tilegen.plan import Plan, arrays
+from tilegen.pipeline import BuiltProgram, output_texts
 from tilegen.proofs.floats import computes
 from tilegen.proofs.meaning import parameter_cases
-from tilegen.render import host_type, render_launcher
-from tilegen.verifying import compile_for, launch_case, verify_floats_run, verify_run
+from tilegen.render import host_type
+from tilegen.verifying import launch_case, verify_floats_run, verify_run
 
 ROOT = Path(__file__).resolve().parent.parent
-Case = Mapping[str, int]
-Start = Callable[[Built, Case, list[Any]], None]  # starts a kernel over CuPy arrays of raw bytes
 
 
-def check_ways(builds: Sequence[Built]) -> dict[str, dict[str, str]]:
+def check_ways(builds: Sequence[AnyBuilt]) -> dict[str, dict[str, str]]:
     """Per way and kernel "ok", or what is wrong: every byte of every array, for every parameter case."""
     device = gpu.require_gpu()
     if not builds:
@@ -47,12 +44,16 @@ def check_ways(builds: Sequence[Built]) -> dict[str, dict[str, str]]:
     return {way: {b.plan.name: check_kernel(b, start) for b in builds} for way, start in ways.items()}
 
 
-def check_kernel(built: Built, start: Start) -> str:
-    """The word "ok", or the first thing that is wrong."""
+def check_kernel(built: AnyBuilt, start: Start) -> str:
+    """The word "ok", or the first thing that is wrong. Of passes the results lie within their bounds."""
     import cupy
 
-    names = [m.name for m in arrays(built.plan)]
+    names = [m.name for m in list_arrays(built)]
     try:
+        if isinstance(built, BuiltProgram):
+            with cupy.cuda.Stream():
+                run_checked(built, start, 1)
+            return "ok"
         for case in parameter_cases(built.spec):
 
             def run(inputs: Any, outputs: Any, case: Case = case) -> Any:
@@ -70,23 +71,22 @@ def check_kernel(built: Built, start: Start) -> str:
 
 
 # ---------------------------------------------------------------- the header
-def start_by_header(builds: Sequence[Built]) -> Start:
+def start_by_header(builds: Sequence[AnyBuilt]) -> Start:
     """One library of all kernels, each with its header behind it, by one run of nvcc."""
     with tempfile.TemporaryDirectory() as folder:
         for built in builds:
-            Path(folder, f"{built.plan.name}.cu").write_text(built.source)
-            Path(folder, f"{built.plan.name}.h").write_text(render_launcher(built.plan))
-        Path(folder, "all.cu").write_text(glue_text([b.plan for b in builds]))
+            for name, text in output_texts(built).items():
+                Path(folder, name).write_text(text)
+        Path(folder, "all.cu").write_text(glue_text(builds))
         flags = ("-shared", "-Xcompiler", "-fPIC", "-std=c++17", target_flag(common_arch(builds)))
         subprocess.run(["nvcc", *flags, "all.cu", "-o", "all.so"], cwd=folder, check=True)
         library = ctypes.CDLL(str(Path(folder, "all.so")))
 
-    def start(built: Built, case: Case, given: list[Any]) -> None:
+    def start(built: AnyBuilt, case: Case, given: list[Any]) -> None:
         import cupy
 
-        how = launch_case(built, case)
         pointers = (ctypes.c_void_p * len(given))(*(a.data.ptr for a in given))
-        cells = [np.asarray(value) for value in how.params]
+        cells = [np.asarray(value) for value in list_values(built, case)]
         values = (ctypes.c_void_p * max(1, len(cells)))(*(c.ctypes.data for c in cells))
         stream = ctypes.c_void_p(cupy.cuda.get_current_stream().ptr)
         status = getattr(library, f"run_{built.plan.name}")(pointers, values, stream)
@@ -96,7 +96,14 @@ def start_by_header(builds: Sequence[Built]) -> Start:
     return start
 
 
-def common_arch(builds: Iterable[Built]) -> str:
+def list_values(built: AnyBuilt, case: Case) -> tuple[np.generic, ...]:
+    """The parameters that a launcher is given, in order."""
+    if isinstance(built, BuiltProgram):
+        return tuple(numpy_dtype(p.dtype).type(case[p.name]) for p in built.plan.params)
+    return launch_case(built, case).params
+
+
+def common_arch(builds: Iterable[AnyBuilt]) -> str:
     """The arch for which one file of all kernels is compiled: the newest, with its own features if one needs them."""
     return max((b.plan.arch for b in builds), key=lambda arch: (int(re.sub(r"\D", "", arch)), arch))
 
@@ -111,78 +118,37 @@ def target_flag(arch: str) -> str:
     return f"-arch={arch}" if number.isdigit() else f"-gencode=arch=compute_{number},code={arch}"
 
 
-def glue_text(plans: Sequence[Plan]) -> str:
+def glue_text(builds: Sequence[AnyBuilt]) -> str:
     """All kernels and headers in one file, and one C function ``run_<kernel>(pointers, values, stream)`` for each."""
     headers = ("algorithm", "cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
     lines = [f"#include <{header}>" for header in headers]
-    for plan in plans:
-        name = plan.name
-        given = [f"({host_type(m.dtype)[0]} *)pointers[{k}]" for k, m in enumerate(arrays(plan))]
-        given += [f"*({'int' if p.var else 'float'} *)values[{k}]" for k, p in enumerate(plan.params)
-                  if p.launched is None]  # fmt: skip
+    for built in builds:
+        name = built.plan.name
+        values = [p for p in built.plan.params if p.launched is None]
+        given = [f"({host_type(m.dtype)[0]} *)pointers[{k}]" for k, m in enumerate(list_arrays(built))]
+        own = [f"*({'int' if p.var else 'float'} *)values[{k}]" for k, p in enumerate(values)]
+        launch, call = f"of_{name}::launch_{name}", [*given, *own, "stream"]
+        body = f"    return {launch}({', '.join(call)});"
+        if isinstance(built, BuiltProgram) and built.plan.workspaces:
+            sizes = [text for text, p in zip(own, values, strict=True) if p.var]
+            body = (
+                "    size_t bytes = 0;\n    void *workspace = nullptr;\n"
+                f"    cudaError_t error = of_{name}::workspace_of_{name}({', '.join([*sizes, '&bytes'])});\n"
+                "    if (!error) error = cudaMallocAsync(&workspace, bytes, stream);\n"
+                "    if (!error) error = cudaMemsetAsync(workspace, 0xA5, bytes, stream);\n"
+                f"    if (!error) error = {launch}({', '.join([*call[:-1], 'workspace', 'bytes', 'stream'])});\n"
+                "    if (!error) error = cudaFreeAsync(workspace, stream);\n    return error;"
+            )
         lines.append(
             f'namespace of_{name} {{\n#include "{name}.cu"\n#include "{name}.h"\n}}\n'
-            f'extern "C" int run_{name}(void **pointers, void **values, cudaStream_t stream)\n'
-            f"{{\n    return of_{name}::launch_{name}({', '.join([*given, 'stream'])});\n}}"
+            f'extern "C" int run_{name}(void **pointers, void **values, cudaStream_t stream)\n{{\n{body}\n}}'
         )
     return "\n".join(lines) + "\n"
 
 
-# ---------------------------------------------------------------- calls from Python
-def compile_kernels(device: gpu.Device, builds: Sequence[Built]) -> dict[str, Kernel]:
-    return {b.plan.name: Kernel(terms_of(b.spec, b.plan), compile_for(device, b), b.source) for b in builds}
-
-
-def start_by_cupy(device: gpu.Device, builds: Sequence[Built]) -> Start:
-    """``kernel(x, y)``, runtime parameters from the shapes where they say them all."""
-    kernels = compile_kernels(device, builds)
-
-    def start(built: Built, case: Case, given: list[Any]) -> None:
-        import cupy
-
-        typed = []
-        for raw, (dtype, shape, strides) in zip(given, forms(kernels[built.plan.name], case), strict=True):
-            steps = tuple(n * np.dtype(dtype).itemsize for n in strides)
-            typed.append(cupy.ndarray(shape, dtype, raw.data, steps))
-        kernels[built.plan.name](*typed, **given_by_caller(built, case))
-
-    return start
-
-
-def start_by_torch(device: gpu.Device, builds: Sequence[Built]) -> Start:
-    """The same with tensors over the same memory, on CuPy's stream."""
-    kernels = compile_kernels(device, builds)
-
-    def start(built: Built, case: Case, given: list[Any]) -> None:
-        import cupy
-        import torch
-
-        kernel = kernels[built.plan.name]
-        typed = []
-        for raw, terms, (_, shape, strides) in zip(given, kernel.terms.arrays, forms(kernel, case), strict=True):
-            flat = torch.as_tensor(raw, device="cuda").view(getattr(torch, terms.dtype))
-            typed.append(flat.as_strided(shape, strides))
-        with torch.cuda.stream(torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr)):
-            kernel(*typed, **given_by_caller(built, case))
-
-    return start
-
-
-def given_by_caller(built: Built, case: Case) -> dict[str, int]:
-    """Parameters without those that the launchers find out: how many CTAs there are."""
-    found = {p.name for p in built.plan.params if p.launched is not None}
-    return {name: value for name, value in case.items() if name not in found}
-
-
-def forms(kernel: Kernel, case: Case) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    """A dtype that CuPy has, shape and strides of each array."""
-    bits = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
-    return [(bits.get(a.dtype, a.dtype), *form_of_output(a, case)) for a in kernel.terms.arrays]
-
-
 def main(paths: Sequence[str]) -> int:
     device = gpu.require_gpu()
-    specs = paths or list_kernels()
+    specs = paths or [*list_kernels(), *list_programs()]
     found = check_ways([build_for(device, path) for path in specs])
     for way, kernels in found.items():
         wrong = {name: said for name, said in kernels.items() if said != "ok"}

@@ -1,4 +1,4 @@
-"""A spec's kernel on the GPU: right for every parameter case, its resources, its time beside its peers."""
+"""A spec on the GPU: right for every parameter case, the resources of its kernels, its time beside its peers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 from gpu_files import hash_code
 from launch_once import build_for
+from python_calls import AnyBuilt
 
 from tilegen import bench, gpu
 from tilegen.errors import TilegenError
-from tilegen.pipeline import Built
+from tilegen.pipeline import Built, BuiltProgram, kernels_of
 from tilegen.proofs.floats import computes
-from tilegen.verifying import compile_for, verify_gpu
+from tilegen.verifying import compile_for, verify_built
 
 LARGE = (  # sizes at which time says something
     ("specs/transpose_tile.yaml", {"M": 8192, "N": 8000}), ("specs/copy_tile.yaml", {"M": 8192, "N": 8192}),
@@ -22,20 +23,24 @@ SAYING_BYTES = 16 << 20  # below, launch overhead is all that a ratio to a copy 
 TIMED = ("bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling")
 
 
-def check_kernel(device: gpu.Device, built: Built) -> dict[str, Any]:
-    """Correctness over two seeds and every parameter case, and registers; ``error`` where it is wrong."""
+def check_kernel(device: gpu.Device, built: AnyBuilt) -> dict[str, Any]:
+    """Correctness over two seeds and every parameter case, and registers; ``error`` where it is wrong.
+
+    Of a spec with passes each is compared, then all of them in a row; ``passes`` has the registers of each kernel.
+    """
     row: dict[str, Any] = {"code_sha256": hash_code(built.source)}
     try:
-        verified = verify_gpu(built, [1, 2])
-        cubin = compile_for(device, built)
+        verified = verify_built(built, "gpu", [1, 2])
+        taken = {one.plan.name: resources(compile_for(device, one)) for one in kernels_of(built)}
     except (TilegenError, gpu.CompileError) as error:
         return row | {"correct": False, "error": str(error)[:400]}
-    exact = {} if computes(built.spec) else {"max_error": 0}
-    return row | {"correct": True} | exact | {"cases": list(verified.lines)} | resources(cubin)
+    exact = {} if any(computes(one.spec) for one in kernels_of(built)) else {"max_error": 0}
+    own = {"passes": taken} if isinstance(built, BuiltProgram) else taken[built.plan.name]
+    return row | {"correct": True} | exact | {"cases": list(verified.lines)} | own
 
 
-def build_and_check(path: str) -> tuple[Built, dict[str, Any]]:
-    """A spec's kernel, and its row without times; runs in a process of its own."""
+def build_and_check(path: str) -> tuple[AnyBuilt, dict[str, Any]]:
+    """What a spec is built to, and its row without times; runs in a process of its own."""
     device = gpu.require_gpu()
     built = build_for(device, path)
     return built, check_kernel(device, built)

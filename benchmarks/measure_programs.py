@@ -124,7 +124,7 @@ def measure_case(
         raise ValueError(built)
     torch.cuda.empty_cache()
     torch.manual_seed(1)
-    work = _product(torch, device, case) if isinstance(case, SplitCase) else prepare_arrays(torch, device, case)
+    work = prepare_product(torch, device, case) if isinstance(case, SplitCase) else prepare_arrays(torch, device, case)
     candidates: dict[str, Candidate] = {"tilegen": work.launch(kernel_of(built)), **work.peers}
     row: dict[str, Any] = {
         "correct": True, "passes": len(kernels_of(built)), "code_sha256": hash_code(built.source), "bytes": work.bytes,
@@ -155,7 +155,8 @@ def measure_case(
     return row
 
 
-def _product(torch: Any, device: gpu.Device, case: SplitCase) -> Work:
+def prepare_product(torch: Any, device: gpu.Device, case: SplitCase) -> Work:
+    """Inputs of four times the L2, cuBLAS, and the check of a candidate against float64."""
     each = 2 * case.k * (case.m + case.n)
     count = max(2, min(64, math.ceil(ROTATED_L2S * device.l2_bytes / each)))
     sets = [

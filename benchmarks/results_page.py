@@ -69,7 +69,9 @@ def fill_measured(text: str) -> str:
         if match[2] == "products":
             return f"{match[1]}{_stack(product_rows(*file) for file in read_results('products'))}\n{match[3]}"
         if match[2] in ("named", "long", "arrays", "regret"):
-            return f"{match[1]}{program_part(match[2])}\n{match[3]}"
+            return f"{match[1]}{timed_part(match[2])}\n{match[3]}"
+        if match[2] == "checked":
+            return f"{match[1]}{checked_part(read_results())}\n{match[3]}"
         if match[2] == "r":
             found = [result for name, result in read_results("gemm") if name.startswith(R_TABLE)]
             return f"{match[1]}{chr(10).join(map(run_tables, found or [None]))}\n{match[3]}"
@@ -85,7 +87,7 @@ def fill_measured(text: str) -> str:
     return _MEASURED.sub(fill, text)
 
 
-def program_part(part: str) -> str:
+def timed_part(part: str) -> str:
     """What is measured of specs that become several kernels: a group of products, arrays, or the regret of split."""
     files = read_results("programs")
     timed = [file for file in files if not file[0].startswith(BY_PARTS)]
@@ -118,7 +120,8 @@ def describe(result: dict[str, Any], name: str) -> str:
         launch_line(result.get("launches", {})),
         sanitizer_line(kernels),
         soak_line(kernels),
-        counter_table(kernels),
+        program_line(result.get("programs", {})),
+        counter_table(kernels | list_passes(result.get("programs", {}))),
         instruction_line(result.get("per_instruction", {})),
         random_lines(result.get("random", {})),
         mixed_lines(result.get("mixed", {})),
@@ -168,6 +171,36 @@ def _group_since(rows: dict[str, Any], field: str = "since") -> str:
     return "; ".join(f"{why} ({who})" for why, who in named.items())
 
 
+def list_passes(programs: dict[str, Any]) -> dict[str, Any]:
+    """The kernel of every pass by its name, of the specs with passes that are right."""
+    return {name: row for program in programs.values() for name, row in program.get("passes", {}).items()}
+
+
+def program_line(programs: dict[str, Any]) -> str:
+    """What was found of specs with passes: right, counted, launched in every way, sanitized, launched many times."""
+    if not programs:
+        return ""
+    rows, passes = list(programs.values()), list_passes(programs)
+    counters = [row for one in passes.values() for row in (one.get("counters") or {}).values()]
+    equal = sum(row["predicted"] == row["counted"] for row in counters)
+    ways = {way: {name: row["launches"][way] for name, row in programs.items() if way in row.get("launches", {})}
+            for way in ("header", "cupy", "torch")}  # fmt: skip
+    said = [
+        f"{sum(row['correct'] for row in rows)} of {len(rows)} specs with passes are right: each pass, and all in a row"
+    ]
+    said.append(f"{equal} of {len(counters)} predicted totals of their {len(passes)} kernels equal the counters")
+    soaked = sorted({row["soak"] for row in rows if "soak" in row})
+    said += [f"On two streams beside a kernel that competes for the GPU: {', '.join(soaked)}"] if soaked else []
+    lines = [launch_line({way: found for way, found in ways.items() if found}), sanitizer_line(programs, "specs")]
+    return " ".join([f"{'. '.join(said)}.", *filter(None, lines)]) + _witness_text(passes)
+
+
+def checked_part(results: list[tuple[str, dict[str, Any]]]) -> str:
+    """What docs/passes.md says of checks on GPUs: a line of each device that ran programs."""
+    lines = [f"{r['device']}, {r['date']}: {program_line(r['programs'])}" for _, r in results if r.get("programs")]
+    return _stack(lines) or "Counters of passes are not compared with the predictions on any GPU yet."
+
+
 def instruction_line(found: dict[str, Any]) -> str:
     """Kernels whose every instruction was counted."""
     said = ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in found.items())
@@ -181,12 +214,12 @@ def launch_line(launches: dict[str, dict[str, str]]) -> str:
     return f"Launched in other ways, right to the last byte: by {', by '.join(said)}." if said else ""
 
 
-def sanitizer_line(kernels: dict[str, Any]) -> str:
+def sanitizer_line(kernels: dict[str, Any], what: str = "kernels") -> str:
     """What compute-sanitizer said of a launch of each kernel."""
     said = [tuple(k["sanitizer"].items()) for k in kernels.values() if k.get("sanitizer")]
     own = sum(not name.endswith(" large") for name in kernels)
     each = "; ".join(
-        f"{said.count(one)} of {own} kernels {', '.join(f'{tool} {words}' for tool, words in one)}"
+        f"{said.count(one)} of {own} {what} {', '.join(f'{tool} {words}' for tool, words in one)}"
         for one in dict.fromkeys(said)
     )
     return f"compute-sanitizer: {each}." if said else ""

@@ -1,4 +1,4 @@
-"""compute-sanitizer over the kernel of every spec: accesses beside arrays, and races in shared memory."""
+"""compute-sanitizer over a launch of every spec: accesses beside arrays, races, workspaces that nothing has written."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from gpu_files import has_passes
 from launch_once import COUNTED_AT
 
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("memcheck", "racecheck")
 OF_BARRIERS = "synccheck"  # of kernels whose warps wait for one another beside __syncthreads
+OF_PASSES = "initcheck"  # a pass reads nothing that none has written
 SIDE_BY_SIDE = max(2, (os.cpu_count() or 2) - 4)  # processes that share the GPU
 LIMIT_S = 240  # of one tool over one kernel: it is reported as not ended
 CLEAN = re.compile(r"0 (errors|hazards displayed \(0 errors, 0 warnings\))")
@@ -47,8 +49,9 @@ def _longest_first(specs: Sequence[str]) -> list[str]:
 
 
 def _tools_of(path: str) -> tuple[str, ...]:
-    has_barriers = "\nbarriers:" in Path(path).read_text(encoding="utf-8")
-    return (*TOOLS, OF_BARRIERS) if has_barriers else TOOLS
+    text = Path(path).read_text(encoding="utf-8")
+    of_barriers = [OF_BARRIERS] if re.search(r"^\s*barriers:", text, re.M) else []
+    return (*TOOLS, *of_barriers, *([OF_PASSES] if has_passes(text) else []))
 
 
 def _run(tool: str, path: str) -> str:

@@ -1,10 +1,12 @@
-"""Many launches of kernels with roles beside one that takes SMs from them: none hangs, none writes something else.
+"""Many launches of kernels with roles, and of passes, beside a kernel that takes SMs from them: none hangs, none writes
+something else.
 
 python benchmarks/soak.py [--launches 10000] [SPEC...]   one line of JSON for each spec; a process that hangs is killed
+python benchmarks/soak.py --one-workspace specs/sum_all.yaml   a fault: launches must be told to differ
 
 Deadlocks and races in time are what racecheck cannot see of these kernels. Another stream runs copies and products all
 the while, so that CTAs start late, in other orders and on fewer SMs. The kernel's first output is checked as ``verify``
-checks it; every launch after it starts from poison, and must give the same bytes.
+checks it; every launch after it starts from poison, and must give the same bytes. Passes: soak_programs.py.
 """
 
 from __future__ import annotations
@@ -18,12 +20,15 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from gpu_files import list_kernels
+from gpu_files import list_kernels, list_programs
 from launch_once import SANITIZED_AT, build_for
-from launch_ways import start_by_cupy
+from python_calls import start_by_cupy
+from soak_programs import soak_program
 
 import tilegen
+from tilegen.pipeline import BuiltProgram
 from tilegen.spec.outline import launch_of
+from tilegen.spec.program import Program
 
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCHES, BATCH = 10000, 50
@@ -35,10 +40,10 @@ SIZES = SANITIZED_AT | {
 
 
 def soak_kernels(specs: Sequence[str], launches: int = LAUNCHES) -> Iterator[tuple[str, str]]:
-    """(spec, what happened) for each spec that has roles or clusters: "10000 launches, all equal" is right."""
+    """(spec, what happened) for each spec that has roles, clusters or passes: "10000 launches, all equal" is right."""
     for path in specs:
         spec = tilegen.load(path)  # what a gemm is carried out by has roles, too
-        if spec.roles or prod(launch_of(spec).cluster) > 1:
+        if isinstance(spec, Program) or spec.roles or prod(launch_of(spec).cluster) > 1:
             yield path, _soak_apart(path, launches)
 
 
@@ -59,8 +64,8 @@ def _soak_apart(path: str, launches: int) -> str:
     return str(json.loads(done.stdout.splitlines()[-1])["said"])
 
 
-def soak(path: str, launches: int) -> str:
-    """What came of so many launches of one spec's kernel."""
+def soak(path: str, launches: int, one_workspace: bool = False) -> str:
+    """What came of so many launches of one spec's kernel, or passes."""
     import cupy
 
     from tilegen import gpu
@@ -71,6 +76,8 @@ def soak(path: str, launches: int) -> str:
 
     device = gpu.require_gpu()
     built = build_for(device, path, SIZES)
+    if isinstance(built, BuiltProgram):
+        return soak_program(device, built, launches, one_workspace)
     case, cubin = parameter_cases(built.spec)[0], compile_for(device, built)
 
     def run(inputs: Any, outputs: Any) -> Any:
@@ -114,10 +121,12 @@ def soak(path: str, launches: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--launches", type=int, default=LAUNCHES)
-    parser.add_argument("specs", nargs="*", default=list_kernels())
+    parser.add_argument("--one-workspace", action="store_true", help="of passes, a fault: both streams have one")
+    parser.add_argument("specs", nargs="*", default=[*list_kernels(), *list_programs()])
     args = parser.parse_args()
     if len(args.specs) == 1:
-        print(json.dumps({"spec": Path(args.specs[0]).name, "said": soak(args.specs[0], args.launches)}))
+        said = soak(args.specs[0], args.launches, args.one_workspace)
+        print(json.dumps({"spec": Path(args.specs[0]).name, "said": said}))
         return
     for path, said in soak_kernels(args.specs, args.launches):
         print(json.dumps({"spec": Path(path).name, "said": said}), flush=True)

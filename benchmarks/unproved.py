@@ -32,10 +32,10 @@ def build_kernel_unproved(spec: Spec, file: str = "") -> Built:
     return _describe(spec, plan, render(plan, file) if file else render(plan))
 
 
-def build_unproved(loaded: Spec | Program) -> Built | BuiltProgram:
-    """The same of what ``tilegen.load`` returns, of one kernel or of several."""
+def build_unproved(loaded: Spec | Program, file: str = "") -> Built | BuiltProgram:
+    """The same of what ``tilegen.load`` returns, of one kernel or of several, whose head names no file."""
     if isinstance(loaded, Spec):
-        return build_kernel_unproved(loaded)
+        return build_kernel_unproved(loaded, file)
     program = plan_program(loaded)
     source = render_program(program)
     parts = zip((one.spec for one in loaded.passes), program.plans, strict=True)

@@ -12,7 +12,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import get_args
@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from plan_text import print_plan
 from specs.kernels import ROOT, build_spec
 
+from tests.programs import faults as program_faults
 from tests.specs import test_clusters, test_roles
 from tests.wgmma import test_faults as wgmma_faults
 from tilegen.arch import ARCHES
@@ -36,7 +37,7 @@ from tilegen.scopes import OP_SCOPES
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
 CHOOSER = ROOT / "docs" / "layout-chooser.md"
 REGISTERS, HOPPER = ROOT / "docs" / "registers.md", ROOT / "docs" / "hopper.md"
-GEMM = ROOT / "docs" / "gemm.md"
+GEMM, PASSES = ROOT / "docs" / "gemm.md", ROOT / "docs" / "passes.md"
 VIEWER = ROOT / "docs" / "viewer.md"
 SPEC, RMSNORM = ROOT / "specs" / "permute_sf.yaml", ROOT / "specs" / "rmsnorm.yaml"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
@@ -172,6 +173,18 @@ GEMM_PARTS: dict[str, Callable[[], str]] = {
 }
 
 
+# ---------------------------------------------------------------- docs/passes.md
+def list_pass_faults(table: Mapping[str, program_faults.Fault | program_faults.Planted]) -> str:
+    return list_faults({what: fault.code for what, fault in table.items()})
+
+
+PASSES_PARTS: dict[str, Callable[[], str]] = {
+    "pass_faults": lambda: list_pass_faults(program_faults.BUILT),
+    "meaning_faults": lambda: list_pass_faults(program_faults.COMPARED),
+    "plan_faults": lambda: list_pass_faults(program_faults.PLANTED),
+}
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "explanation": print_explanation,
     "rmsnorm_spec": lambda: cut_spec("rmsnorm", "kernel:"),
@@ -187,6 +200,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "summary": lambda: _fence("text", _tilegen("explain", "--summary", "specs/copy_staged.yaml")),
     **HOPPER_PARTS,
     **GEMM_PARTS,
+    **PASSES_PARTS,
 }  # fmt: skip
 
 
@@ -199,9 +213,10 @@ PARTS: dict[str, Callable[[], str]] = {
         (REGISTERS, {"owners"}),
         (HOPPER, set(HOPPER_PARTS)),
         (GEMM, set(GEMM_PARTS)),
+        (PASSES, set(PASSES_PARTS)),
         (VIEWER, {"summary"}),
     ],
-    ids=["README", "how-it-works", "layout-chooser", "registers", "hopper", "gemm", "viewer"],
+    ids=["README", "how-it-works", "layout-chooser", "registers", "hopper", "gemm", "passes", "viewer"],
 )
 def test_generated_parts(path: Path, parts: set[str]):
     text = path.read_text(encoding="utf-8")
@@ -220,7 +235,7 @@ def test_the_readmes_python_runs(monkeypatch):
     assert failed == 0
 
 
-@pytest.mark.parametrize("path", [README, HOW, CHOOSER, HOPPER, GEMM, VIEWER], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [README, HOW, CHOOSER, HOPPER, GEMM, PASSES, VIEWER], ids=lambda path: path.stem)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target

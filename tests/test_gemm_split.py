@@ -65,6 +65,17 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "the transpose": {"turned": True, **BIAS},
     "it starts early": {"overlap": "previous", **WGMMA},
     "many parts": {"m": 16, "n": 8, "k": 4096, "split": 64, **WGMMA, "tile": [64, 8, 64]},
+    "in turns": {"k": 64 * 6, "split": 3, "split_in": "turns", **WGMMA, **BIAS},
+    "in turns of other lengths": {"k": 64 * 7 + 8, "split": 3, "split_in": "turns", **WGMMA},
+    "in turns, rows at odd bytes": {
+        "m": 50, "n": 47, "k": 333, "dtype": "float16", "split": 3, "split_in": "turns", "arch": "sm_80",
+    },
+    "in turns, by cp.async": {"k": 32 * 19 + 8, "split": 3, "split_in": "turns", "variant": "mma_sync"},
+    "in turns, fused multiply-adds": {"m": 64, "n": 60, "k": 300, "dtype": "float32", "split_in": "turns"},
+    "pairs of CTAs": {"m": 64 * 3, "k": 64 * 7, "split": 3, "cluster": 2, **WGMMA},
+    "pairs of CTAs, in turns, the transpose": {
+        "k": 64 * 9, "split": 4, "split_in": "turns", "cluster": 2, "turned": True, **WGMMA, **BIAS,
+    },
     "one column": {"m": 70, "n": 1, "k": 500, "dtype": "float32", "split": 2},
 }  # fmt: skip
 
@@ -99,9 +110,11 @@ def test_a_size_is_known_at_a_launch(side: int) -> None:
 def test_parts_are_all_of_k_once() -> None:
     """They are the composed meaning's only step that neither pass shows."""
     for k, depth, parts in ((1, 64, 1), (333, 16, 3), (4096, 64, 64), (1000, 64, 7)):
-        cut = list(cut_k(k, depth, parts))
-        assert len(cut) == parts and [i for one in cut for i in one] == list(range(k))
-        assert max(map(len, cut)) - min(map(len, cut)) <= 2 * depth
+        for takes_turns in (False, True):
+            cut = [own.tolist() for own in cut_k(k, depth, parts, takes_turns)]
+            assert len(cut) == parts and sorted(i for one in cut for i in one) == list(range(k))
+            assert max(map(len, cut)) - min(map(len, cut)) <= 2 * depth
+            assert all(one == sorted(one) for one in cut)
 
 
 def test_a_second_kernel_has_all_multiprocessors() -> None:
@@ -176,6 +189,29 @@ FAULTS = {
     "rows of another place": (1, "sums_of_parts[p, m*2 :", "sums_of_parts[p, (m + 1) % 64*2 :"),
 }  # fmt: skip
 
+FAULTS_OF_TURNS = {
+    "a k-tile of each part left out": ("kt: ceil((17 - l) / 4)", "kt: ceil((17 - l) / 4) - 1"),
+    "the last k-tile left out": ("kt: ceil((17 - l) / 4)", "kt: (17 - l) // 4"),
+    "one part twice": ("k0: l,", 'k0: "min(l, 2)",'),
+    "the next part's step": ("(k0 + k*4)*64", "(k0 + k*3)*64"),
+    "a run for a turn": ("(k0 + k*4)*64", "(k0*4 + k)*64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_TURNS)
+def test_a_fault_of_turns_is_found(fault: str) -> None:
+    """17 k-tiles in 4 parts, as for FAULTS: of the pass of the parts."""
+    fields = {"split_in": "turns", "bias": "bias", "more": {"bias": array("float32", 64)}}
+    right = tilegen.expand(split_of(128, 64, 1088, **WGMMA, **fields))
+    assert isinstance(right, Program)
+    old, new = FAULTS_OF_TURNS[fault]
+    text = print_spec(right)
+    assert old in text
+    wrong = load(text.replace(old, new))
+    assert isinstance(wrong, Program)
+    spoilt = replace(wrong.passes[0].spec, whole=right.passes[0].spec.whole)
+    assert proof_code(lambda: prove(spoilt, plan_spec(spoilt))) == "TG420"
+
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_found(uneven: Program, fault: str) -> None:
@@ -204,6 +240,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
     "CTAs that go from tile to tile": ({"ctas": 100}, "'ctas: 100' beside 'split: 4'", "leave 'ctas' out"),
     "an order of tiles": ({"order": 4}, "'order: 4' beside 'split: 4'", "leave 'order' out"),
     "panels": ({"variant": "wgmma", "panel": 32}, "'panel: 32' beside", "leave 'panel' out"),
+    "turns of one part": ({"split": 1, "split_in": "turns"}, "'split_in: turns'", "leave 'split_in' out"),
+    "pairs of mma.sync": ({"variant": "mma_sync", "cluster": 2}, "'cluster: 2' beside", "leave 'cluster' out"),
     "TMA before mma.sync": ({"variant": "mma_sync", "load": "tma"}, "'load: tma' beside", "'load: cp_async'"),
 }  # fmt: skip
 

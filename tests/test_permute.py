@@ -65,6 +65,25 @@ def merged(shape: list[int], axes: list[int]) -> Dims:
 
 
 # ---------------------------------------------------------------- dimensions
+# ---------------------------------------------------------------- threads that make trips even
+def test_rows_of_37_are_shared_out_without_divisions_in_a_trip() -> None:
+    """555 threads take 15 rows: the next trip is a constant step away, and the last of 18 warps is not full."""
+    given = text("int8", [3, 30, 45, 37], [0, 2, 1, 3], ", box: [1, 30, 8, 37], threads: 555")
+    built = tilegen.build(given)
+    function = built.source[built.source.index("void copy_") : built.source.index('extern "C"')]
+    assert built.manifest["block"] == [555, 1, 1] and " % " not in function and " / " not in function
+    uneven = tilegen.build(given.replace("555", "256")).source
+    assert " / 37 % 30" in uneven
+
+
+def test_even_threads_are_picked_where_extents_are_no_powers_of_two() -> None:
+    dims = merged([220, 30, 461, 37], [0, 2, 1, 3])
+    work = describe_work(dims, (220, 30, 461, 37), "direct", (1, 30, 8, 37), 1)
+    assert {370, 555} <= {*work.list_threads()}
+    best = min(work.list_threads(), key=lambda n: estimate(work, n, ARCHES["sm_90a"]).instructions)
+    assert best in (370, 555)
+
+
 @settings(deadline=None)
 @given(permutes())
 def test_merged_dimensions_move_every_element_as_the_permute_does(case):

@@ -23,6 +23,7 @@ buffers:
 ops:
   - copy: {src: X, dst: Y}
 """
+CUBIN = gpu.Cubin("copy_all", "sm_90", "NVRTC 13.0 (test)", b"", "", 18, 0, 0, 0, 0)
 DEVICE = gpu.Device("Pretended GPU", (9, 0), "CUDA 13.0", 132, 1 << 20, 512 << 20)
 
 
@@ -129,6 +130,6 @@ def fake_gpu(
         monkeypatch.setattr(gpu, name, function)
     monkeypatch.setattr("tilegen.gpu.serving.require_gpu", lambda *_: DEVICE)
     for room in ("buffers", "running"):
-        monkeypatch.setattr(f"tilegen.bench.{room}.compile_for", lambda *_: None)
+        monkeypatch.setattr(f"tilegen.bench.{room}.compile_for", lambda *_: CUBIN)
     for room in ("checking", "running"):
         monkeypatch.setattr(f"tilegen.bench.{room}.verify_built", lambda *_, **__: None)

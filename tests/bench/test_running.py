@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fakes import COPY, FakeWatch, fake_gpu
+from fakes import COPY, CUBIN, FakeWatch, fake_gpu
 
 from tilegen.bench import NAMES, choose_peers
 from tilegen.bench.meaning import NotApplicable, Prepared
@@ -50,6 +51,18 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeWatch]:
 
 
 # ---------------------------------------------------------------- the whole way
+def test_what_ptxas_spoils_is_told(
+    spec: Path, pretend: Callable[..., FakeWatch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend()
+    spilled = replace(CUBIN, spill_store_bytes=4, spill_load_bytes=8)
+    monkeypatch.setattr("tilegen.bench.running.compile_for", lambda *_: spilled)
+    done = bench(spec, "--rounds", "4")
+    assert done.exit_code == 0 and "warning[TG493]: copy_all: ptxas keeps 12 bytes" in done.stderr
+    (found,) = json.loads(bench(spec, "--format", "json", "--rounds", "4").stdout)["results"]
+    assert found["losses"][0].startswith(f"{spec}:8:3: copy_all: ptxas keeps 12 bytes of a thread in memory")
+
+
 def test_json_of_a_copy(spec: Path, pretend: Callable[..., FakeWatch]) -> None:
     watch = pretend()
     done = bench(spec, "--format", "json", "--rounds", "4")

@@ -46,6 +46,7 @@ class PretendedDriver(Driver):
         return 0
 
     def run(self, launched: dict[str, Any], arguments: Any) -> None:
+        """The kernel over all CTAs; ``arguments`` has the address of each argument."""
         grid, plan = launched["grid"], self.runner.plan
         shape = (ctypes.c_uint * 7)(*grid, *plan.cluster, launched["threads"])
         ctas = [cta for cta in product(*map(range, grid))]
@@ -133,6 +134,13 @@ def aligned(shape: Any, dtype: Any = np.float32, at: int = 0) -> np.ndarray[Any,
     whole = np.zeros(size + 512, np.uint8)
     start = -whole.ctypes.data % 256 + at
     return whole[start : start + size].view(dtype).reshape(shape)
+
+
+def draw_floats(*shape: int, seed: int = 7, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    """Numbers around 0, the same for a seed, where a kernel may read them 16 bytes at a time."""
+    array = aligned(shape, dtype)
+    array[...] = np.random.default_rng(seed).standard_normal(shape)
+    return array
 
 
 class Interface:

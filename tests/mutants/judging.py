@@ -35,7 +35,7 @@ EQUIVALENT = {
     "other literal": "what it sets changes no result", "other register": "holds the same values",
     "register index": "holds the same values",
     "step twice": "changes nothing the second time", "other stage": "is told at another time, and orders no less",
-    "other alignment": "is accessed one element at a time",
+    "other alignment": "is accessed one element at a time", "other integer": "picks the same values",
 }  # fmt: skip
 _IN_ANOTHER_ORDER = "adds the same terms in another order"  # the results differ in their rounding alone
 OTHER_ORDER = dict.fromkeys(("half away", "one residue", "other stage"), _IN_ANOTHER_ORDER)

@@ -1,4 +1,7 @@
-"""Mutants of every spec, judged: ``python -m tests.mutants.table`` writes docs/mutants.md (in minutes)."""
+"""Mutants of every spec, judged: ``python -m tests.mutants.table`` writes docs/mutants.md (in minutes).
+
+``python -m tests.mutants.table --passes`` writes its last section alone.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,13 @@ import yaml
 import tilegen
 from tests.faults.mutants import KINDS, plant, sample_mutants
 from tests.mutants.judging import Verdict, judge
+from tests.programs.kernels import PROGRAMS, SLOW, SMALL
 from tests.specs.kernels import SPECS
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.spec.data import Spec
+from tilegen.spec.program import Program
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "mutants.md"
@@ -47,6 +52,11 @@ SIZES = {
 }  # fmt: skip
 MOST = 10**6  # mutants of a spec that are judged
 MOST_OF_LARGE = 80  # and of one of SIZES
+MOST_OF_PASS = 12  # and of a pass
+JUDGED_PROGRAMS = [path for path in PROGRAMS if path.stem not in SLOW]
+# Rings of their products are filled more than once.
+SIZES_OF_PASSES = {"gemm_split": {"N": 64, "K": 4096}, "gemm_split_k": {"N": 512, "K": 2048}}
+OF_PASSES = "\n## Passes\n"
 
 
 _HEAD = """# Mutants
@@ -84,6 +94,9 @@ writes this page.
 
 The large specs are planned for small sizes, whose plans are alike:
 """
+
+
+COLUMNS = ("planted", "judged", "found", "by running alone", "equivalent", "surviving", "found by")
 
 
 @dataclass(frozen=True)
@@ -138,6 +151,33 @@ def judge_spec(path: Path) -> Judged:
     return Judged(Counter(m.kind for m in mutants), rows)
 
 
+def load_passes(path: Path) -> tuple[tuple[Spec, Plan], ...]:
+    """The passes of a program at a small size."""
+    loaded = tilegen.load(path, params=SIZES_OF_PASSES.get(path.stem, SMALL[path.stem][0]))
+    assert isinstance(loaded, Program)
+    return tuple((one.spec, plan_spec(one.spec)) for one in loaded.passes)
+
+
+def judge_passes(path: Path) -> dict[str, Judged]:
+    """A sample of the mutants of each pass, by its kernel's name."""
+    warnings.simplefilter("ignore")
+    found = {}
+    for spec, plan in load_passes(path):
+        prove(spec, plan)
+        mutants = list(plant(plan))
+        sample = sample_mutants(plan.name, mutants, MOST_OF_PASS)
+        rows = tuple(Row(plan.name, m.kind, m.where, judge(spec, plan, m)) for m in sample)
+        found[plan.name] = Judged(Counter(m.kind for m in mutants), rows)
+    return found
+
+
+def judge_programs() -> dict[str, Judged]:
+    """Every pass of every program, the programs side by side."""
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = pool.map(judge_passes, JUDGED_PROGRAMS)
+        return {name: judged for one in found for name, judged in one.items()}
+
+
 def judge_all() -> dict[str, Judged]:
     """Every spec by name, in as many processes as there are cores; those of SIZES, which take longest, first."""
     order = sorted(SPECS, key=lambda path: path.stem not in SIZES)
@@ -157,14 +197,27 @@ def page(judged: dict[str, Judged]) -> str:
         _row((name, kind), j.planted[kind], (r for r in j.rows if r.kind == kind))
         for name, j in judged.items() for kind in KINDS if j.planted[kind]
     ]  # fmt: skip
-    columns = ("planted", "judged", "found", "by running alone", "equivalent", "surviving", "found by")
     same = [f"* {r.spec}, {r.where}: {r.verdict.reason}" for r in rows if r.verdict.reason]
     sizes = [f"* {name}: {', '.join(f'{k} = {v}' for k, v in own.items())}" for name, own in SIZES.items()]
     return "\n".join([
-        _HEAD, *sizes, "\n## By kind\n", *_table(("kind", *columns), totals),
-        "\n## By spec\n", *_table(("spec", *columns), by_spec),
-        "\n## By spec and kind\n", *_table(("spec", "kind", *columns), by_kind), "\n## Equivalent mutants\n",
+        _HEAD, *sizes, "\n## By kind\n", *_table(("kind", *COLUMNS), totals),
+        "\n## By spec\n", *_table(("spec", *COLUMNS), by_spec),
+        "\n## By spec and kind\n", *_table(("spec", "kind", *COLUMNS), by_kind), "\n## Equivalent mutants\n",
         "Steps are numbered within their body; a function's body follows its name.\n", *same, "",
+    ])  # fmt: skip
+
+
+def section(judged: dict[str, Judged]) -> str:
+    """The section of passes, which is the page's last."""
+    rows = [row for j in judged.values() for row in j.rows]
+    planted: Counter[str] = sum((j.planted for j in judged.values()), Counter())
+    by_pass = [_row((name,), j.planted.total(), j.rows) for name, j in judged.items()]
+    same = [f"* {r.spec}, {r.where}: {r.verdict.reason}" for r in rows if r.verdict.reason]
+    said = "The plan of each pass of a spec with passes, at a small size: a sample with every kind that the pass has."
+    said += f" Those of {' and '.join(sorted(SLOW))}, whose proofs take long, are not among them.\n"
+    return "\n".join([
+        OF_PASSES, said,
+        *_table(("pass", *COLUMNS), [*by_pass, _row(("all",), planted.total(), rows)]), "", *same, "",
     ])  # fmt: skip
 
 
@@ -183,9 +236,12 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def main() -> int:
-    judged = judge_all()
-    PAGE.write_text(page(judged), encoding="utf-8")
-    rows = [row for j in judged.values() for row in j.rows]
+    with_specs = "--passes" not in sys.argv[1:]
+    judged = judge_all() if with_specs else {}
+    head = page(judged) if with_specs else PAGE.read_text(encoding="utf-8").partition(OF_PASSES)[0]
+    of_passes = judge_programs()
+    PAGE.write_text(head + section(of_passes), encoding="utf-8")
+    rows = [row for j in (*judged.values(), *of_passes.values()) for row in j.rows]
     surviving = [row for row in rows if row.verdict.survives]
     print(f"{PAGE.relative_to(REPOSITORY)}: {len(rows)} mutants, {len(surviving)} surviving", file=sys.stderr)
     for row in surviving:

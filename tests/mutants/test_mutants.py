@@ -10,7 +10,17 @@ import pytest
 import tilegen
 from tests.faults.mutants import KINDS, plant, sample_mutants
 from tests.mutants.judging import judge
-from tests.mutants.table import MOST_OF_LARGE, PAGE, SIZES, SPECS, load_spec
+from tests.mutants.table import (
+    JUDGED_PROGRAMS,
+    MOST_OF_LARGE,
+    MOST_OF_PASS,
+    OF_PASSES,
+    PAGE,
+    SIZES,
+    SPECS,
+    load_passes,
+    load_spec,
+)
 from tests.session import once
 from tilegen.plan import Fence, Sync, all_steps
 from tilegen.planner import plan_spec
@@ -38,6 +48,15 @@ def test_a_sample_of_mutants_is_found(path):
         assert not verdict.survives, f"{mutant.kind}: {mutant.where}"
         if not verdict.reason and mutant.kind != "sync dropped":
             assert verdict.found and verdict.run, f"{mutant.kind}: {mutant.where} is found only by {verdict}"
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("path", JUDGED_PROGRAMS, ids=lambda p: p.stem)
+def test_a_mutant_of_each_pass_is_found(path):
+    for spec, plan in load_passes(path):
+        (mutant,) = random.Random(plan.name).sample(list(plant(plan)), 1)
+        assert not judge(spec, plan, mutant).survives, f"{mutant.kind}: {mutant.where}"
 
 
 FAR = """kernel: far
@@ -116,10 +135,14 @@ def test_every_sync_and_address_is_planted_once():
         assert all(m.plan != plan for m in mutants)
 
 
+def list_cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if "|" in line]
+
+
 @pytest.mark.slow
 def test_the_table_is_of_these_specs():
     """Its numbers follow the plans, which change; it is written anew when they drift apart."""
-    rows = [[c.strip() for c in line.strip("|").split("|")] for line in PAGE.read_text().splitlines() if "|" in line]
+    rows, of_passes = (list_cells(text) for text in PAGE.read_text().split(OF_PASSES))
     totals = {r[0]: [int(n) for n in r[1:7]] for r in rows if len(r) == 8 and r[0] in (*KINDS, "all")}
     by_spec = {r[0]: [int(n) for n in r[1:7]] for r in rows if len(r) == 8 and r[1].isdigit() and r[0] not in totals}
     by_kind = {(r[0], r[1]): [int(n) for n in r[2:8]] for r in rows if len(r) == 9 and r[2].isdigit()}
@@ -135,3 +158,9 @@ def test_the_table_is_of_these_specs():
     now = Counter((p.stem, m.kind) for p in SPECS for m in plant(planned(p)[1]))
     assert set(now) == set(by_kind), "python -m tests.mutants.table"
     assert abs(now.total() - planted) <= planted // 10, "the plans have changed: python -m tests.mutants.table"
+    by_pass = {row[0]: [int(n) for n in row[1:7]] for row in of_passes if row[1].isdigit()}
+    *_, equivalent, surviving = total = by_pass.pop("all")
+    names = {plan.name for path in JUDGED_PROGRAMS for _, plan in load_passes(path)}
+    assert set(by_pass) == names and surviving == 0, "python -m tests.mutants.table --passes"
+    assert all(row[1] >= min(row[0], MOST_OF_PASS) for row in by_pass.values())
+    assert [sum(column) for column in zip(*by_pass.values(), strict=True)] == total and equivalent < total[1] // 2

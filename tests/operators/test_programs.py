@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from programs.kernels import build_small
-from programs.test_calls import SUM_ALL, WHEN, Pretended, pretend_program
+from calls.pretended import draw_floats
+from programs.kernels import SUM_ALL, build_small
+from programs.pretended import WHEN, Pretended, pretend_program
 from specs.kernels import PROGRAMS
 from text.run import requires_gxx
 
 import tilegen
 from operators.pretended import Fake, PretendedTorch, Symbol, tracing
-from operators.test_registering import random
 from tests.faults.verdicts import refusal_of
 from tilegen.errors import CallError
 from tilegen.operators import planning
@@ -96,7 +96,7 @@ def test_an_operator_runs_all_passes(torch: PretendedTorch, made: list[Pretended
     operator = tilegen.torch_op("mine::sum_all", SUM_ALL)
     assert operator.schema == "(Tensor X) -> Tensor" and not operator.changed
     for n in (9000, 40_000):
-        x = random(n)
+        x = draw_floats(n)
         found = operator(torch.tensor(x))
         assert np.allclose(found.array, x.sum(dtype=np.float64), rtol=1e-5, atol=1e-3)
     (program,) = made
@@ -109,7 +109,7 @@ def test_an_operator_runs_all_passes(torch: PretendedTorch, made: list[Pretended
 def test_what_passes_change_is_declared(torch: PretendedTorch, made: list[Pretended]) -> None:
     operator = tilegen.torch_op("mine::add_twice", ADD_TWICE)
     assert operator.schema == "(Tensor X, Tensor(a0!) Y, Tensor(a1!) P) -> ()" and operator.changed == {"Y", "P"}
-    x, y, p = random(96), random(96) + 1, random(2, 96) - 1
+    x, y, p = draw_floats(96), draw_floats(96) + 1, draw_floats(2, 96) - 1
     given = [torch.tensor(one) for one in (x, y, p)]
     assert operator(*given) is None
     np.testing.assert_allclose(given[1].array, x + (x + y), rtol=1e-6)
@@ -126,7 +126,7 @@ def test_a_workspace_is_torchs_and_no_graph_leaves_one_behind(torch: PretendedTo
     torch.empty_strided = lambda shape, strides, **how: (
         asked.append((shape, how["device"])) or empty(shape, strides, **how)
     )
-    x = torch.tensor(random(9000))
+    x = torch.tensor(draw_floats(9000))
     operator(x)
     assert asked == [((1,), ("cuda", 0)), ((256,), ("cuda", 0))], "the result, then the workspace"
     (program,) = made
@@ -140,14 +140,14 @@ def test_a_workspace_is_torchs_and_no_graph_leaves_one_behind(torch: PretendedTo
 def test_a_pass_under_a_condition(torch: PretendedTorch, made: list[Pretended]) -> None:
     operator = tilegen.torch_op("mine::halves", WHEN)
     for n, sign in ((64, 1), (96, -1)):
-        x = random(n)
+        x = draw_floats(n)
         np.testing.assert_array_equal(operator(torch.tensor(x)).array, sign * x)
 
 
 def test_nothing_is_compiled_during_a_capture(torch: PretendedTorch, made: list[Pretended]) -> None:
     operator = tilegen.torch_op("mine::sum_all", SUM_ALL)
     torch.capturing = True
-    refused = refusal_of(CallError, operator, torch.tensor(random(9000)))
+    refused = refusal_of(CallError, operator, torch.tensor(draw_floats(9000)))
     assert "TG713: sum_all is not compiled for GPU 0 yet" in str(refused) and not made
 
 
@@ -155,7 +155,7 @@ def test_nothing_is_compiled_during_a_capture(torch: PretendedTorch, made: list[
 def test_a_backward_of_passes(torch: PretendedTorch, made: list[Pretended]) -> None:
     operator = tilegen.torch_op("mine::squares", SQUARES, backward=SQUARES_BACKWARD)
     assert set(torch.defined) == {"mine::squares", "mine::squares_backward"}
-    x, g = random(64), random(64) + 1
+    x, g = draw_floats(64), draw_floats(64) + 1
     operator(torch.tensor(x, requires_grad=True))
     (ctx,) = torch.contexts
     torch.grads = False

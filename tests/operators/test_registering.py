@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from calls.pretended import pretend_kernel
+from calls.pretended import draw_floats, pretend_kernel
 from specs.kernels import draft
 from text.run import requires_gxx
 
@@ -41,10 +41,6 @@ def make_small(spec: Any, arch: str) -> Kernel:
     return planning.adapt_kernel(pretend_kernel(made)[0], made.spec)
 
 
-def random(*shape: int, dtype: Any = np.float32) -> Any:
-    return np.random.default_rng(7).standard_normal(shape).astype(dtype)
-
-
 def refused(call: Any, *given: Any, **params: Any) -> str:
     return str(refusal_of(CallError, call, *given, **params))
 
@@ -56,7 +52,7 @@ def test_an_operator_runs_its_kernel(torch: PretendedTorch) -> None:
     assert square.name == "tilegen::square" and square.schema == "(Tensor X, *, float c=1.0) -> Tensor"
     assert square.tags == ("exact",) and square.fake is not None
     for rows in (4, 7):
-        x = random(rows, 64)
+        x = draw_floats(rows, 64)
         made = square(torch.tensor(x), c=3.0)
         np.testing.assert_allclose(made.array, 3 * x * x, rtol=1e-6)
     assert square.redispatch(0b10, torch.tensor(x)).array.shape == (7, 64)  # the dispatcher leaves defaults out
@@ -66,7 +62,7 @@ def test_an_operator_runs_its_kernel(torch: PretendedTorch) -> None:
 def test_what_is_read_and_written_is_changed(torch: PretendedTorch) -> None:
     add = tilegen.torch_op("mine::add", ADD)
     assert add.changed == {"Y"}
-    x, y = random(4, 64), random(4, 64) + 1
+    x, y = draw_floats(4, 64), draw_floats(4, 64) + 1
     given = torch.tensor(y)
     assert add(torch.tensor(x), given) is None
     np.testing.assert_allclose(given.array, x + y, rtol=1e-6)
@@ -75,7 +71,7 @@ def test_what_is_read_and_written_is_changed(torch: PretendedTorch) -> None:
 @requires_gxx
 def test_what_is_written_in_part_keeps_the_rest(torch: PretendedTorch) -> None:
     part = tilegen.torch_op("mine::part", copy_spec("shape: [4, 8]", "shape: [6, 8], partial: true"))
-    x, y = random(4, 8), random(6, 8)
+    x, y = draw_floats(4, 8), draw_floats(6, 8)
     given = torch.tensor(y)
     assert part(torch.tensor(x), given) is None
     np.testing.assert_array_equal(given.array, np.concatenate([x, y[4:]]))
@@ -84,10 +80,10 @@ def test_what_is_written_in_part_keeps_the_rest(torch: PretendedTorch) -> None:
 @requires_gxx
 def test_calls_that_are_wrong(torch: PretendedTorch) -> None:
     square = tilegen.torch_op("square", SQUARE)
-    x = random(4, 64)
+    x = draw_floats(4, 64)
     assert "TG702" in refused(square, torch.tensor(x, device="cpu"))
     assert "TG703" in refused(square, torch.tensor(x.astype(np.float64)))
-    assert "TG704" in refused(square, torch.tensor(random(4, 32)))
+    assert "TG704" in refused(square, torch.tensor(draw_floats(4, 32)))
     apart = torch.tensor(x)
     apart.array = np.lib.stride_tricks.as_strided(apart.array, (2, 64), (512, 4))
     apart.shape = (2, 64)
@@ -99,7 +95,7 @@ def test_calls_that_are_wrong(torch: PretendedTorch) -> None:
 def test_a_tensor_that_requires_grad_needs_a_backward(torch: PretendedTorch) -> None:
     for spec, name in ((SQUARE, "X"), (ADD, "Y")):
         operator = tilegen.torch_op("op", spec)
-        given = [torch.tensor(random(4, 64)) for _ in operator.schema.split("->")[0].split("Tensor")[1:]]
+        given = [torch.tensor(draw_floats(4, 64)) for _ in operator.schema.split("->")[0].split("Tensor")[1:]]
         given[-1].requires_grad = True
         text = refused(operator, *given)
         assert f"TG714: tilegen::op: {name} requires grad" in text and f"{name}.detach()" in text
@@ -108,7 +104,7 @@ def test_a_tensor_that_requires_grad_needs_a_backward(torch: PretendedTorch) -> 
 @requires_gxx
 def test_what_changes_a_tensor_is_refused_before_it_does(torch: PretendedTorch) -> None:
     add = tilegen.torch_op("mine::add", ADD)
-    y = random(4, 64)
+    y = draw_floats(4, 64)
     given = torch.tensor(y, requires_grad=True)
     refused(add, torch.tensor(y), given)
     np.testing.assert_array_equal(given.array, y)
@@ -133,12 +129,12 @@ def test_a_backward(torch: PretendedTorch, kind: str) -> None:
     if kind == "function":
         double = lambda X, dY, c: {"dX": torch.tensor(2 * c * X.array * dY.array)}  # noqa: E731
     square = tilegen.torch_op("mine::square", SQUARE, backward=double)
-    x = torch.tensor(random(4, 64), requires_grad=True)
+    x = torch.tensor(draw_floats(4, 64), requires_grad=True)
     square(x, c=3.0)
     (ctx,) = torch.contexts
     ctx.needs_input_grad = ctx.needs_input_grad[:-1]
     torch.grads = False
-    grad = torch.tensor(random(4, 64) + 1)
+    grad = torch.tensor(draw_floats(4, 64) + 1)
     (found,) = square.backward(ctx, grad)
     np.testing.assert_allclose(found.array, 6 * x.array * grad.array, rtol=1e-5)
     torch.grads = True
@@ -152,7 +148,11 @@ def test_rmsnorm_forward_and_backward(torch: PretendedTorch) -> None:
     bf16 = torch.bfloat16  # type: ignore[attr-defined]
     rmsnorm = tilegen.torch_op("mine::rmsnorm", RMSNORM, backward=[DX, DW], params=SMALL)
     assert set(torch.defined) == {"mine::rmsnorm", "mine::rmsnorm_backward", "mine::rmsnorm_backward2"}
-    x, w, g = random(5, 64, dtype=bf16), (random(64) + 2).astype(bf16), (random(5, 64) - 0.5).astype(bf16)
+    x, w, g = (
+        draw_floats(5, 64, dtype=bf16),
+        (draw_floats(64) + 2).astype(bf16),
+        (draw_floats(5, 64) - 0.5).astype(bf16),
+    )
     y = rmsnorm(torch.tensor(x, True), torch.tensor(w, True), eps=1e-4)
     x64, w64, g64 = (a.astype(np.float64) for a in (x, w, g))
     s = 1 / np.sqrt((x64 * x64).mean(1, keepdims=True) + 1e-4)
@@ -190,7 +190,7 @@ def test_a_kernel_is_built_once_whoever_asks() -> None:
 @requires_gxx
 def test_nothing_is_compiled_during_a_capture(torch: PretendedTorch) -> None:
     square = tilegen.torch_op("square", SQUARE)
-    x = torch.tensor(random(4, 64))
+    x = torch.tensor(draw_floats(4, 64))
     torch.capturing = True
     text = refused(square, x)
     assert "TG713: square is not compiled for GPU 0 yet" in text and "call it once" in text

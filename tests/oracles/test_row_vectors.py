@@ -119,6 +119,29 @@ def test_sectors_are_written_whole_but_for_the_ends_of_rows():
     assert "1008 sectors" in narrow["reason"]
 
 
+@pytest.mark.parametrize(("dtype", "columns"), [("int8", 3667), ("int8", 3670), ("float16", 2993)])
+@pytest.mark.parametrize("threads", [128, 512])
+def test_vectors_are_made_of_whole_words(dtype: str, columns: int, threads: int) -> None:
+    """Five words, or four where rows begin at words, and byte permutes; only ends of rows go one by one."""
+    size = DTYPES[dtype].bytes
+    built = tilegen.build(stores(dtype, (64, columns), (64, 128 // size), threads, more=""))
+    op = built.manifest["ops"][1]
+    loads = [a for a in op["accesses"] if a["buffer"] == "t"]
+    assert op["variant"] == "row_vectors" and {a["width_bytes"] for a in loads} == {4, size}
+    singles = sum(a["instructions"] for a in loads if a["width_bytes"] == size)
+    words = sum(a["instructions"] for a in loads if a["width_bytes"] == 4)
+    picked = op["choices"][-1]["picked"]
+    assert singles <= 64 * picked["bytes"] // size // 32
+    assert words <= 64 * picked["vectors"] * (picked["bytes"] // 4 + 1) // 32
+    assert "__byte_perm" in built.source
+
+
+def test_without_whole_words_vectors_are_taken_one_by_one() -> None:
+    """Columns of the tile lie side by side, so no four elements of a row do."""
+    built = tilegen.build(stores("int8", (32, 259), (32, 64), tile="S[(32,64):(1,32)]"))
+    assert "__byte_perm" not in built.source and built.manifest["ops"][1]["variant"] == "row_vectors"
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_long_elements_are_refused(dtype):
     with pytest.raises(SpecError, match="4 bytes and more"):

@@ -24,6 +24,8 @@ SMALL: dict[str, tuple[Mapping[str, int], ...]] = {
 
 
 SLOW = {"attention_backward"}  # half a minute to prove
+BY_NAME = {path.stem: path for path in PROGRAMS}
+SUM_ALL, LAYERNORM = BY_NAME["sum_all"], BY_NAME["layernorm_backward"]
 
 
 def every_program(test: Callable[..., None]) -> Callable[..., None]:

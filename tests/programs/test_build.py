@@ -7,12 +7,11 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from specs.kernels import PROGRAMS
 from specs.test_golden import compare_golden
 
-from programs.kernels import SLOW, SMALL, build_program, build_small, every_program
+from programs.kernels import BY_NAME, SLOW, SMALL, build_program, build_small, every_program
 from tests.meaning import PASSES
-from tilegen import pipeline
+from tilegen import gpu, pipeline
 from tilegen.arch import ARCHES
 from tilegen.cli import cli
 from tilegen.gpu import compile_cubin, find_compilers
@@ -58,7 +57,7 @@ SIZES = [(name, number) for name, sizes in SMALL.items() for number in range(len
 )
 def test_passes_together_are_what_the_spec_is_for(name, number):
     """Each pass runs over what those before it wrote, workspaces poisoned, beside a function without passes."""
-    built = build_small(next(p for p in PROGRAMS if p.stem == name), number)
+    built = build_small(BY_NAME[name], number)
     lines = run_together(built, 1, against=PASSES[name])
     outputs = [m.name for m in built.plan.arrays if m.access != "in"]
     assert len(lines) == 2 * len(outputs)
@@ -132,3 +131,19 @@ def test_every_pass_compiles_without_a_spill(path):
     for one in build_program(path).passes:
         cubin = compile_cubin(one.source, one.plan.arch, one.plan.name)
         assert (cubin.stack_bytes, cubin.spill_store_bytes, cubin.losses) == (0, 0, ()), cubin.log
+
+
+def test_what_ptxas_spoils_of_a_pass_names_the_pass(tmp_path, monkeypatch):
+    path = BY_NAME["sum_all"]
+
+    def compile_cubin(source, arch, name):
+        spilled = 4 if name == "sum_all_total" else 0
+        return gpu.Cubin(name, arch, "NVRTC 13.0 (test)", b"", "", 18, 0, spilled, spilled, 0)
+
+    monkeypatch.setattr("tilegen.gpu.compile_cubin", compile_cubin)
+    done = CliRunner().invoke(cli, ["build", str(path), "-o", str(tmp_path), "--compile"])
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count("TG493]") == 1
+    assert "warning[TG493]: sum_all_total: ptxas keeps 8 bytes of a thread in memory" in done.stderr
+    at = next(n for n, line in enumerate(path.read_text().splitlines(), 1) if "name: total" in line)
+    assert int(re.search(rf"{path.name}:(\d+):", done.stderr)[1]) > at

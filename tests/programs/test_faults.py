@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
-from tests.faults.texts import change_text
-from tests.faults.verdicts import refusal_of
-from tests.programs.kernels import PROGRAMS
+from programs.faults import (
+    ATTENTION,
+    BUILT,
+    COMPARED,
+    LEAVE,
+    MEANT,
+    PLANTED,
+    SAME,
+    SUM,
+    TWO_WAYS,
+    change,
+)
+from tests.faults.verdicts import proof_code, refusal_of
+from tests.session import once
 from tilegen.errors import TilegenError
-from tilegen.pipeline import build
+from tilegen.pipeline import BuiltProgram, build
+from tilegen.proofs import prove
+from tilegen.verifying.programs import run_together
 
-SUM = next(path for path in PROGRAMS if path.stem == "sum_all").read_text(encoding="utf-8")
-SUM = change_text(SUM, ("default: 100000", "default: 9000"))
-LEAVE = '- copy: {src: s, dst: "parts[bx : +1]"}'
-SPLIT = next(path for path in PROGRAMS if path.stem == "gemm_split_k").read_text(encoding="utf-8")
-SPLIT = change_text(SPLIT, ("N: 512, K: 4096", "N: 128, K: 512"), ("N // 512", "1"))
-SPLIT = change_text(SPLIT, ("bx*512 : +512", "bx*128 : +128"), ("512]", "128]"))
-change = partial(change_text, most=1)
+OF_TEXTS = {**BUILT, **COMPARED}
+CASES = [
+    pytest.param(name, marks=[pytest.mark.slow] if fault.right == ATTENTION else [])  # half a minute to prove
+    for name, fault in OF_TEXTS.items()
+]
+
+
+@once
+def build_text(text: str) -> BuiltProgram:
+    """The proved program of a text that is right."""
+    built = build(text)
+    assert isinstance(built, BuiltProgram)
+    return built
 
 
 def find(text: str) -> list[tuple[str, str]]:
@@ -26,75 +43,100 @@ def find(text: str) -> list[tuple[str, str]]:
     return [(d.code, d.message) for d in refusal_of(TilegenError, build, text).diagnostics]
 
 
+def compare(text: str) -> list[tuple[str, str]]:
+    """The codes and messages that a build, or else a comparison of all passes with a function, ends with."""
+    try:
+        built = build(text)
+        run_together(built, 1, against=MEANT[built.spec.kernel])  # type: ignore[arg-type, union-attr]
+    except TilegenError as error:
+        return [(d.code, d.message) for d in error.diagnostics]
+    return []
+
+
 def swap_passes(text: str) -> str:
     head, first, second = text.replace("  - name:", "@  - name:").split("@")
     return head + second + first
 
 
-def test_the_programs_that_are_spoilt_here_are_right():
-    build(SUM)
-    build(SPLIT)
+@once
+def compare_repaired(text: str) -> list[tuple[str, str]]:
+    """What is found of a text that faults are planted in, which many share."""
+    return compare(text)
 
 
-FAULTS = {
-    "a pass that is skipped and read": (
-        change(SUM, ("  - name: tiles\n", "  - name: tiles\n    when: N > 5000\n")),
-        "TG429", "pass 'total' reads the workspace 'parts', but pass 'tiles' is launched only where 5000 < N",
-    ),
-    "a pass that reads under a condition of its own": (
-        change(
-            SUM, ("  - name: tiles\n", "  - name: tiles\n    when: N > 5000\n"),
-            ("  - name: total\n", "  - name: total\n    when: N > 4000\n"),
-        ),
-        "TG429", "pass 'tiles' is launched only where",
-    ),
-    "an element that no CTA writes": (
-        change(SUM, (LEAVE, LEAVE.replace("}", ", when: bx > 0}"))),
-        "TG429", "pass 'tiles' leaves parts[0] unwritten",
-    ),
-    "a last element that no CTA writes": (
-        change(
-            SUM, ("[tiles.bx_count]}", "[tiles.bx_count + 1]}"),
-            ("ceil(tiles.bx_count / 1024)", "ceil((tiles.bx_count + 1) / 1024)"),
-        ),
-        "TG429", "unwritten",
-    ),
-    "a workspace that nobody writes": (
-        change(SUM, ('dst: "parts[bx : +1]"', 'dst: "Y[0 : +1]", when: bx == 0')),
-        "TG429", "no pass before it writes it",
-    ),
-    "no wait for the pass before": (
-        change(SUM, ("      - wait: previous\n", "")), "TG122", "nothing waits for the kernels before",
-    ),
-    "a read before the wait": (
-        change(
-            SUM, ("      - wait: previous\n", ""),
-            ("      - copy: {src: s, dst: Y}\n", "      - wait: previous\n      - copy: {src: s, dst: Y}\n"),
-        ),
-        "TG440", "parts",
-    ),
-    "a part that two CTAs write": (
-        change(SPLIT, ('dst: "sums[bz, by*128', 'dst: "sums[bz // 2, by*128')), "TG417", "sums",
-    ),
-    "parts that leave one of the sums out": (
-        change(SPLIT, ("grid: {bx: N // 128, by: M // 128, bz: P}", "grid: {bx: N // 128, by: M // 128, bz: P - 1}")),
-        "TG429", "pass 'parts' leaves sums[3, 0, 0] unwritten",
-    ),
-    "sums of a part past the last": (
-        change(SPLIT, ("- for: {p: [1, P]}", "- for: {p: [1, P + 1]}")), "TG207", "sums",
-    ),
+# ---------------------------------------------------------------- faults of the text, of the plan
+@pytest.mark.sweep(8)
+@pytest.mark.parametrize("name", CASES)
+def test_a_fault_is_found_and_named_and_its_repair_is_right(name):
+    fault = OF_TEXTS[name]
+    found = compare(fault.wrong) if name not in BUILT else find(fault.wrong)
+    assert any(code == fault.code and fault.said in message for code, message in found), found
+    assert compare_repaired(fault.right) == []
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("name", SAME)
+def test_another_order_of_the_parts_is_the_same_sum(name):
+    assert compare(SAME[name].wrong) == compare_repaired(SAME[name].right) == []
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_fault_of_one_passs_plan_is_found(name):
+    fault = PLANTED[name]
+    passes = build_text(fault.text).passes
+    (one,) = (kernel for kernel in passes if kernel.plan.name.endswith(f"_{fault.of}"))
+    assert proof_code(lambda: prove(one.spec, fault.change(one.plan))) == fault.code
+    assert proof_code(lambda: prove(one.spec, one.plan)) == ""
+
+
+# ---------------------------------------------------------------- outputs
+AGAIN = """  - name: again
+    grid: {bx: N // 32}
+    threads: 32
+    ops: [{elementwise: {scope: cta, dst: "Y[bx*32 : +32]", expr: "-y", with: {y: "Y[bx*32 : +32]"}}}]
+"""
+COVERED = {
+    "N > 96": True, "N >= 32": True, "N * N > 9216": True, "not (N <= 96)": True, "N % 64 == 32 or N > 120": True,
+    "N > 128": "with N = 128 pass", "N != 160": "with N = 160 pass", "N % 64 == 32": "with N = 128 pass",
+    "false": "pass 'many' is never launched",
 }  # fmt: skip
 
 
-@pytest.mark.sweep(4)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_found_and_named(fault):
-    text, code, said = FAULTS[fault]
-    found = find(text)
-    assert code in {c for c, _ in found}, found
-    assert any(said in message for c, message in found if c == code), found
+@pytest.mark.parametrize("when", COVERED)
+def test_an_output_is_written_at_every_size(when):
+    """By a launch, and before a pass reads it."""
+    text, wanted = change(TWO_WAYS, ("when: N > 96", f"when: {when}")), COVERED[when]
+    for more, said in (("", "a launch may leave 'Y' unwritten: "), (AGAIN, "pass 'again' reads 'Y', but ")):
+        if wanted is True:
+            assert {m.name: m.access for m in build(text + more).plan.arrays} == {"X": "in", "Y": "out"}
+        else:
+            ((code, message),) = find(text + more)
+            assert code == "TG418" and message.startswith(said) and wanted in message
+            build(change(text, ("Y: {", "Y: {partial: true, ")) + more)
 
 
+def test_an_output_is_written_where_no_rule_tells_when():
+    """Opposite conditions are seen to be so, others of that kind are not."""
+    text = change(TWO_WAYS, ("when: N <= 96", "when: N * N % 7 < 3"), ("when: N > 96", "when: N * N % 7 >= 3"))
+    build(text)
+    ((code, message),) = find(change(text, (">= 3", "> 1")))
+    assert code == "TG418" and "nothing shows" in message
+
+
+def test_an_array_that_is_read_first_is_the_callers():
+    text = change(TWO_WAYS, ("passes:\n", f"passes:\n{AGAIN}"), ("when: N > 96", "when: N > 128"))
+    assert {m.name: m.access for m in build(text).plan.arrays} == {"X": "in", "Y": "inout"}
+
+
+def test_a_reader_comes_behind_a_pass_that_has_written():
+    """Between the two ways only where the first was taken."""
+    between = change(TWO_WAYS, ("  - name: many\n", f"{AGAIN}  - name: many\n"))
+    ((code, message),) = find(between)
+    assert code == "TG418" and message.startswith("pass 'again' reads 'Y', but with N = 128 pass 'few' is launched")
+    build(change(between, ("name: again\n", "name: again\n    when: N <= 64\n")))
+
+
+# ---------------------------------------------------------------- workspaces
 @pytest.mark.slow
 def test_a_pass_that_comes_before_what_it_reads():
     text = change(SUM, ("shape: [tiles.bx_count]}", "shape: [64]}"), ("ceil(tiles.bx_count / 1024)", "1"))
@@ -110,9 +152,10 @@ def test_a_pass_that_reads_only_what_it_wrote_itself():
     text = change(
         SUM, ('          - copy: {src: "parts[i*1024 : +1024]"', '          - copy: {src: "X[i*1024 : +1024]"')
     )
-    text = change(text, (LEAVE, f'{LEAVE}\n      - sync: cta\n      - copy: {{src: "parts[bx : +1]", dst: s}}'))
-    found = find(text)
-    assert ("TG429", "pass 'tiles' reads the workspace 'parts', but only this pass writes it") in found
+    again = f'{LEAVE}\n      - sync: cta\n      - copy: {{src: "parts[bx : +1]", dst: s}}'
+    build(change(text, (LEAVE, again)))
+    found = find(change(text, (LEAVE, again.replace('src: "parts[bx :', 'src: "parts[bx_count - 1 - bx :'))))
+    assert "TG405" in {code for code, _ in found}, found
 
 
 BASE = """

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 from nvcc.compile import requires_nvcc
-from specs.kernels import PROGRAMS
 from specs.test_launchers import RUNTIME, cuda_includes, run
 from text.run import requires_gxx
 
-from programs.kernels import build_program, every_program
+from programs.kernels import LAYERNORM, build_program, every_program
 from tilegen.pipeline import build, output_texts
 from tilegen.plan import arguments
 from tilegen.render import host_type, launch_info
@@ -32,7 +31,6 @@ def test_a_header_declares_what_the_kernels_are(tmp_path, path):
     run(tmp_path, "nvcc", "-Werror", "all-warnings", f"-gencode=arch={arch},code={arch}", "-ptx", "all.cu")
 
 
-LAYERNORM = next(path for path in PROGRAMS if path.stem == "layernorm_backward")
 _LAUNCH = (
     'extern "C" cudaError_t cudaLaunchKernel(const void *k, dim3 g, dim3, void **a, size_t, cudaStream_t)\n{\n'
     '    std::printf("%s grid %u %u", k == (const void *)ROWS ? "rows" : "columns", g.x, g.y);\n'
@@ -52,18 +50,25 @@ def test_a_launch_hands_each_pass_its_part_of_the_workspace(tmp_path):
     """The device holds 128 CTAs at once; each workspace has a row of 4096 float32 for every CTA of the first pass."""
     built, name = build_program(LAYERNORM), LAYERNORM.stem
     write_files(tmp_path, LAYERNORM)
-    given = ", ".join(f"({host_type(m.dtype)[0]} *){4096 * (n + 1)}" for n, m in enumerate(built.plan.arrays))
+    arrays = [f"({host_type(m.dtype)[0]} *){(n + 1) << 36}" for n, m in enumerate(built.plan.arrays)]
     symbols = [one.plan.name for one in built.passes]
+    row, base = 4096 * 4, 1 << 20
+    written = next(n for n, m in enumerate(built.plan.arrays) if m.access == "out")
+    twice = [*arrays[:written], arrays[0].replace(arrays[0][1:6], arrays[written][1:6]), *arrays[written + 1 :]]
+    first = 1 << 36  # byte of the first array
     calls = [
-        (1000, 1 << 20, 1 << 22),
-        (3, 1 << 20, 98304),
-        (3, 1 << 20, 98303),
-        (3, 1 << 20 | 128, 1 << 22),
-        (0, 1 << 20, 1 << 22),
+        (arrays, 1000, base, 1 << 22),
+        (arrays, 3, base, 98304),
+        (arrays, 3, base, 98303),
+        (arrays, 3, base | 128, 1 << 22),
+        (arrays, 0, base, 1 << 22),
+        (twice, 3, base, 1 << 22),
+        (arrays, 3, first - 6 * row + 256, 1 << 22),
+        (arrays, 3, first - 6 * row, 1 << 22),
     ]
     body = "".join(
-        f'    std::printf("result %d\\n", (int)launch_{name}({given}, {m}, (void *){at}, {size}));\n'
-        for m, at, size in calls
+        f'    std::printf("result %d\\n", (int)launch_{name}({", ".join(given)}, {m}, (void *){at}, {size}));\n'
+        for given, m, at, size in calls
     )
     sizes = "".join(
         f"    {{ size_t bytes = 0; int error = workspace_of_{name}({m}, &bytes);"
@@ -77,7 +82,6 @@ def test_a_launch_hands_each_pass_its_part_of_the_workspace(tmp_path):
     (tmp_path / "main.cpp").write_text(f"{program}int main()\n{{\n{sizes}{body}}}\n")
     flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_includes(tmp_path))
     run(tmp_path, "g++", *flags, "main.cpp", "-o", "main")
-    row, base = 4096 * 4, 1 << 20
     assert run(tmp_path, "./main").splitlines() == [
         f"0 {2 * 128 * row}", f"0 {2 * 3 * row}",
         "rows grid 128 1", f"overlaps columns grid 128 2 {base} {base + 128 * row} 128", "result 0",
@@ -85,6 +89,9 @@ def test_a_launch_hands_each_pass_its_part_of_the_workspace(tmp_path):
         "result 1",  # cudaErrorInvalidValue: a byte too few
         "result 716",  # cudaErrorMisalignedAddress
         "result 1",  # M = 0
+        "result 1",  # what is written is also read
+        "result 1",  # the workspace ends in the first array
+        "rows grid 3 1", f"overlaps columns grid 128 2 {first - 6 * row} {first - 3 * row} 3", "result 0",
     ]  # fmt: skip
 
 

@@ -8,18 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from specs.kernels import PROGRAMS
 from text.run import compile_plans, requires_gxx
 
-from programs.kernels import build_small
+from programs.kernels import SUM_ALL, build_small
 from tests.meaning import PASSES
 from tilegen import gpu
 from tilegen.pipeline import BuiltProgram
 from tilegen.plan import arguments
 from tilegen.scopes import COUNT_AXES
 from tilegen.verifying import devices, on_gpu
-
-SUM_ALL = next(path for path in PROGRAMS if path.stem == "sum_all")
 
 
 def pretend_access(built: BuiltProgram) -> gpu.GpuAccess:

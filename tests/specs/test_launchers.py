@@ -15,7 +15,9 @@ from text.run import requires_gxx
 
 from specs.kernels import SPECS, build_spec, every_spec
 from tests.session import make_folder
+from tilegen.calling import terms_of
 from tilegen.dtypes import DTYPES
+from tilegen.gpu.call.kind_of_call import pairs_of
 from tilegen.pipeline import build, load
 from tilegen.plan import Param, Plan, arguments, arrays, tensor_maps
 from tilegen.planner import plan_spec
@@ -119,6 +121,71 @@ def test_counts_that_pass_64_bits_are_refused_too(tmp_path: Path) -> None:
     assert run(tmp_path, "./main").split() == ["0", "1", "1", "0"]
 
 
+# ---------------------------------------------------------------- arrays that share bytes
+HALVES = """kernel: halves
+threads: 32
+params: {M: {default: 8}, N: {default: 8}, ldx: {default: 16, max: 512}, ldy: {default: 16, max: 512}}
+grid: {bx: M}
+buffers:
+  X: {scope: global, dtype: float32, shape: [M, N], layout: "S[(M,N):(ldx,1)]"}
+  B: {scope: global, dtype: float32, shape: [M]}
+  Y: {scope: global, dtype: float32, shape: [M, N], layout: "S[(M,N):(ldy,1)]"}
+ops:
+  - elementwise: {dst: "Y[bx, 0 : +64]", expr: x + b, with: {x: "X[bx, 0 : +64]", b: "B[bx]"}, edge: clip}
+"""
+_FAR = 1 << 30
+# Bytes from a base at which X, B and Y begin, M, N, ldx, ldy, and whether a launch is refused. Rows of 8 are 32 bytes.
+_PLACED = {
+    "far apart": ((0, _FAR, 2 * _FAR, 4, 8, 16, 16), 0),
+    "halves of one matrix's columns": ((0, _FAR, 32, 4, 8, 16, 16), 0),
+    "the halves the other way round": ((32, _FAR, 0, 4, 8, 16, 16), 0),
+    "halves, the one rows before": ((0, _FAR, 5 * 64 - 32, 9, 8, 16, 16), 0),
+    "the same array": ((0, _FAR, 0, 4, 8, 16, 16), 1),
+    "parts of columns that meet": ((0, _FAR, 16, 4, 8, 16, 16), 1),
+    "rows that end in the next row of the other": ((0, _FAR, 48, 4, 8, 16, 16), 1),
+    "rows of 16 and rows of 12": ((0, _FAR, 32, 4, 8, 16, 12), 1),
+    "one behind the other": ((0, _FAR, 3 * 64 + 32, 4, 8, 16, 16), 0),
+    "one element too early": ((0, _FAR, 3 * 32 + 16, 4, 8, 8, 8), 1),
+    "inputs that are one array": ((0, 0, _FAR, 4, 8, 16, 16), 0),
+    "a vector inside of what is written": ((_FAR, 64, 0, 4, 8, 16, 16), 1),
+    "a vector right before what is written": ((_FAR, 0, 16, 4, 8, 16, 16), 0),
+    "a vector that ends in what is written": ((_FAR, 0, 16, 5, 8, 16, 16), 1),
+}
+
+
+@requires_nvcc
+@requires_gxx
+def test_arrays_that_share_bytes_are_refused_where_one_is_written(tmp_path: Path) -> None:
+    plan = plan_spec(load(HALVES))
+    write_files(tmp_path, [plan])
+    launch = 'extern "C" cudaError_t cudaLaunchKernel(const void *, dim3, dim3, void **, size_t, cudaStream_t)'
+    places = [[f"(float *)({at} + {1 << 20})" for at in given[:3]] for given, _ in _PLACED.values()]
+    sizes = [map(str, given[3:]) for given, _ in _PLACED.values()]
+    calls = [f"launch_halves({', '.join([*at, *n])})" for at, n in zip(places, sizes, strict=True)]
+    main = f'#include "halves.h"\n#include <cstdio>\n{launch} {{ return cudaSuccess; }}\n'
+    main += '__asm__(".globl halves\\nhalves:");\n'
+    main += "int main()\n{\n" + "".join(f'    std::printf("%d ", (int){call});\n' for call in calls) + "}\n"
+    (tmp_path / "main.cpp").write_text(main)
+    (tmp_path / "none.cpp").write_text(f"#define TILEGEN_OVERLAP(a, a_bytes, b, b_bytes) 0\n{main}")
+    flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_includes(tmp_path))
+    for name in ("main", "none"):
+        run(tmp_path, "g++", *flags, f"{name}.cpp", "-o", name)
+    said = dict(zip(_PLACED, map(int, run(tmp_path, "./main").split()), strict=True))
+    assert said == {name: result for name, (_, result) in _PLACED.items()}
+    assert set(run(tmp_path, "./none").split()) == {"0"}, "whoever knows better may say so"
+
+
+@every_spec
+def test_python_and_cpp_refuse_the_same_pairs(path: Path) -> None:
+    """Every two of which one is written, once each."""
+    built = build_spec(path)
+    text = " ".join(render_launcher(built.plan).split())
+    found = {frozenset(pair) for pair in re.findall(r"if \(TILEGEN_OVERLAP\((\w+), .*?, (\w+), ", text)}
+    given = terms_of(built.spec, built.plan).arrays
+    pairs = pairs_of(given, [0] * len(given))
+    assert found == {frozenset((given[i].name, given[j].name)) for i, j, *_ in pairs}
+
+
 # ---------------------------------------------------------------- descriptors
 TMA_SPECS = [path for path in SPECS if "variant: tma" in path.read_text(encoding="utf-8")]
 every_tma_spec = pytest.mark.parametrize("path", TMA_SPECS, ids=lambda path: path.stem)
@@ -129,7 +196,10 @@ LINKED = [
 INCLUDED = [(TMA_SPECS[0], ("cu", "h")), (TMA_SPECS[-1], ("h", "cu"))]  # the order is one of two texts, whose ever
 
 
-def call_text(plan: Plan, first_at: int = 4096) -> str:
+APART = 1 << 36  # bytes from the beginning of one array to that of the next
+
+
+def call_text(plan: Plan, first_at: int = APART) -> str:
     """A call of the launcher, each array ``first_at`` bytes behind the one before, and the defaults."""
     given = [f"({host_type(m.dtype)[0]} *){(k + 1) * first_at}" for k, m in enumerate(arrays(plan))]
     return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in arguments(plan.params))])})"
@@ -253,7 +323,7 @@ def run_launcher(path: Path, *driver: str) -> list[list[str]]:
 def test_a_launcher_encodes_what_the_manifest_says(path: Path) -> None:
     plan = build_spec(path).plan
     info = launch_info(plan)
-    places = {m.name: 4096 * (k + 1) for k, m in enumerate(arrays(plan))}
+    places = {m.name: APART * (k + 1) for k, m in enumerate(arrays(plan))}
     maps = [a for a in info["args"] if a["kind"] == "tensor_map"]
     wanted: list[list[object]] = []
     for a in maps:

@@ -18,5 +18,6 @@ ARCHES: dict[str, Arch] = {
         blackwell.SM_120,
     )
 }  # fmt: skip
+DEFAULT_ARCH = "sm_90"  # of a spec that names none
 
-__all__ = ["ARCHES", "Arch", "occupancy"]
+__all__ = ["ARCHES", "DEFAULT_ARCH", "Arch", "occupancy"]

@@ -9,6 +9,7 @@ from typing import Any
 from tilegen.bench.accuracy import Accuracy
 from tilegen.bench.measuring import Spread, gb_per_s
 from tilegen.bench.peers import Absent
+from tilegen.errors import Diagnostic
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Result:
 
     Of a product, ``flops`` are its multiplications and additions, ``reached`` the ceilings for them, the highest first.
     Of a program, ``passes`` are those that were launched, and ``workspace_bytes`` what a launch takes beside arrays:
-    traffic there is no part of ``moved_bytes``.
+    traffic there is no part of ``moved_bytes``. ``losses``: what ptxas spoils of the kernels (warnings TG493).
     """
 
     kernel: str
@@ -63,6 +64,7 @@ class Result:
     reached: tuple[Reached, ...] = ()
     passes: tuple[str, ...] = ()
     workspace_bytes: int = 0
+    losses: tuple[Diagnostic, ...] = ()
 
 
 def spell_rate(rate: float) -> str:
@@ -111,7 +113,7 @@ def result_data(result: Result) -> dict[str, Any]:
         "ceiling_gb_per_s": round(result.ceiling_gb_per_s, 1), **_timing(result, result.mine),
         "peers": {row.name: _timing(result, row) | _comparison(row) for row in result.peers},
         "absent": {peer.name: peer.reason for peer in result.absent},
-    } | _product_data(result) | _program_data(result)  # fmt: skip
+    } | _product_data(result) | _program_data(result) | _loss_data(result)  # fmt: skip
 
 
 def _product_data(result: Result) -> dict[str, Any]:
@@ -124,6 +126,11 @@ def _program_data(result: Result) -> dict[str, Any]:
     if not result.passes:
         return {}
     return {"passes": list(result.passes), "workspace_bytes": result.workspace_bytes}
+
+
+def _loss_data(result: Result) -> dict[str, Any]:
+    said = [f"{d.mark}: {d.message}" if d.mark else d.message for d in result.losses]
+    return {"losses": said} if said else {}
 
 
 def _timing(result: Result, row: Row) -> dict[str, Any]:

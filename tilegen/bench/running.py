@@ -36,7 +36,8 @@ from tilegen.bench.peers import Absent, choose_peers, describe_absence
 from tilegen.bench.products import Product
 from tilegen.bench.results import Reached, Result, Row
 from tilegen.bench.user_functions import UserFunction, peers_of
-from tilegen.pipeline import Built, BuiltProgram, list_launched
+from tilegen.errors import Diagnostic
+from tilegen.pipeline import Built, BuiltProgram, list_launched, note_losses
 from tilegen.plan import default_values
 from tilegen.verifying import compile_for, verify_built
 
@@ -117,7 +118,18 @@ def bench_built(session: Session, built: Built | BuiltProgram, wishes: BenchWish
         launches, wishes.rounds, rotation.sets, rotation.is_cold, session.ceiling_gb_per_s, rows[0], tuple(rows[1:]),
         (*absent, *missing, *failed), product.flops if product else 0,
         tuple(sorted(reached, key=lambda r: -r.tflops)), _name_passes(built), workspace_bytes(built, case),
+        list_losses(session.device, built),
     )  # fmt: skip
+
+
+def list_losses(device: gpu.Device, built: Built | BuiltProgram) -> tuple[Diagnostic, ...]:
+    """What ptxas spoils of the kernels that a launch runs, as warnings (TG493) at their ops."""
+    found: list[Diagnostic] = []
+    for one in list_launched(built):
+        cubin = compile_for(device, one)  # kept on disk since it was run
+        spilled = cubin.spill_store_bytes + cubin.spill_load_bytes
+        found += note_losses(one.spec, one.plan, cubin.losses, spilled, cubin.registers)
+    return tuple(found)
 
 
 def _name_passes(built: Built | BuiltProgram) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from tilegen.bench import (
     result_text,
     svg_picture,
 )
-from tilegen.cli.console import print_data, print_json
+from tilegen.cli.console import current_color, print_data, print_diagnostic, print_json
 from tilegen.cli.functions import find_function, names_function
 from tilegen.cli.options import Manner
 from tilegen.cli.several import do_all, read_specs, sort_out, try_all
@@ -84,6 +84,7 @@ def bench_command(
             return bench_built(session, ready.built, replace(wishes, is_verified=ready.is_verified))
 
         def show(result: Result) -> None:
+            _warn(result)
             if form == "text":
                 print_data(("\n" if shown else "") + result_text(result))
                 shown.append(result.kernel)
@@ -94,6 +95,11 @@ def bench_command(
     if form != "text":
         print_results(results, form)
     return 0
+
+
+def _warn(result: Result) -> None:
+    for loss in result.losses:
+        print_diagnostic(loss, current_color())
 
 
 def _show_nothing(ready: object) -> None:

@@ -17,8 +17,8 @@ from tilegen.cli.options import Manner
 from tilegen.cli.several import do_all, read_specs
 from tilegen.cli.writing import read_text, write_together
 from tilegen.decisions import Operation, count_words
-from tilegen.errors import Diagnostic, ProofError, SpecError, TilegenError
-from tilegen.pipeline import Built, BuiltProgram, build, kernels_of, output_texts
+from tilegen.errors import Diagnostic, SpecError, TilegenError
+from tilegen.pipeline import Built, BuiltProgram, build, kernels_of, note_losses, output_texts
 
 _PAUSE_SECONDS = 0.2
 
@@ -72,7 +72,6 @@ def _build(wishes: BuildWishes, manner: Manner) -> int:
         built = build(sources[spec], wishes.arch, wishes.settings, processes=share)
         if wishes.compiles:
             built = add_resources(built)
-            refuse_losses(built)
         output = _describe(spec, built, folder, time.perf_counter() - begun)
         return replace(output, stale=_list_stale(output, folder, wishes.compiles)) if wishes.checks else output
 
@@ -119,21 +118,16 @@ def _show(output: _Output, wishes: BuildWishes, manner: Manner) -> None:
         say("\n  ".join(output.lines if manner.verbose else output.lines[:1]))
 
 
-def refuse_losses(built: Built | BuiltProgram) -> None:
-    """Raises ProofError TG493 where ptxas does not keep to what the kernels were written for."""
-    found = [f"{one.plan.name}: {what}" for one in kernels_of(built) for what in _list_losses(one.manifest["compiled"])]
-    if found:
-        hint = "without --compile it is built all the same, right but slow"
-        raise ProofError(Diagnostic("TG493", what, hint=hint) for what in found)
-
-
-def _list_losses(compiled: Mapping[str, Any]) -> list[str]:
-    spilled = compiled["spill_store_bytes"] + compiled["spill_load_bytes"]
-    found = [f"ptxas: {loss}" for loss in compiled["losses"]]
-    if spilled:
-        registers = f"{compiled['registers']} registers a thread"
-        found.append(f"ptxas keeps {spilled} bytes of a thread in memory instead of in {registers}")
-    return found
+def _list_losses(built: Built | BuiltProgram) -> tuple[Diagnostic, ...]:
+    """What ptxas spoils of the kernels, where they were compiled."""
+    return tuple(
+        loss
+        for one in kernels_of(built)
+        if (c := one.manifest.get("compiled"))
+        for loss in note_losses(
+            one.spec, one.plan, c["losses"], c["spill_store_bytes"] + c["spill_load_bytes"], c["registers"]
+        )
+    )
 
 
 def describe_output(built: Built | BuiltProgram, path: str) -> str:
@@ -161,8 +155,9 @@ def _describe(spec: str, built: Built | BuiltProgram, folder: Path, seconds: flo
     more = [line for one in kernels_of(built) for line in _list_proved(one, built.plan.name)]
     lines = (describe_output(built, path), *more, f"in {seconds:.2f} s")
     files = output_texts(built)
-    data = _output_data(spec, built, [str(folder / file) for file in files], seconds)
-    return _Output(spec, name, files, lines, data, built.warnings)
+    warnings = (*built.warnings, *_list_losses(built))
+    data = _output_data(spec, built, [str(folder / file) for file in files], seconds, warnings)
+    return _Output(spec, name, files, lines, data, warnings)
 
 
 def _list_proved(kernel: Built, program: str) -> list[str]:
@@ -179,7 +174,9 @@ def _say_run(case: Sequence[tuple[str, int]], ctas: Sequence[tuple[int, int, int
     return f"{values}{': ' if values else ''}CTAs {', '.join(f'({x}, {y}, {z})' for x, y, z in ctas)}"
 
 
-def _output_data(spec: str, built: Built | BuiltProgram, files: Sequence[str], seconds: float) -> dict[str, Any]:
+def _output_data(
+    spec: str, built: Built | BuiltProgram, files: Sequence[str], seconds: float, warnings: Sequence[Diagnostic]
+) -> dict[str, Any]:  # fmt: skip
     """A kernel as JSON data: where it is, the variants of its ops, what was proved, and warnings.
 
     Of a program, ops, proof and resources stand under each of its passes.
@@ -195,7 +192,7 @@ def _output_data(spec: str, built: Built | BuiltProgram, files: Sequence[str], s
         "arch": built.plan.arch,
         "files": list(files),
         **done,
-        "warnings": [diagnostic_data(warning) for warning in built.warnings],
+        "warnings": [diagnostic_data(warning) for warning in warnings],
         "seconds": round(seconds, 3),
     }
 

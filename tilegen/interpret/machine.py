@@ -84,7 +84,7 @@ class Machine:
             raise TypeError(f"interpret/machine.py does not know {memory.traits.words}")
         if values is not None and (memory.access == "in" or not use.is_written):
             return Virtual(memory, values, self.domain)
-        initial = values if memory.access == "inout" else None
+        initial = values if memory.access == "inout" and not memory.is_unwritten else None
         store = Paged(memory, self.clocks, use.least_elems, use.is_read, initial, self.domain)
         if use.is_written and memory.access != "in":
             self.outputs[memory.name] = store

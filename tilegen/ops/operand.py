@@ -298,13 +298,14 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
             shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]
         return Memory(
             buffer.name, buffer.dtype, tuple(shape), tuple(pitches), buffer.scope, access, 0, buffer.align_bytes, note,
-            values=buffer.values,
+            values=buffer.values, is_unwritten=buffer.is_unwritten,
         )  # fmt: skip
     elems = layouts.extent_of(buffer.layout, "m") or 1  # a register layout of thread axes alone holds one element
     access, offset_bytes = (access, 0) if buffer.traits.is_array else ("inout", offset_bytes)
     return Memory(
         buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, access, offset_bytes,
         buffer.traits.align_bytes or buffer.align_bytes, note, values=buffer.values,
+        is_unwritten=buffer.is_unwritten,
     )  # fmt: skip
 
 

@@ -71,11 +71,11 @@ def _settle_pass(spec: Spec, processes: int) -> Spec:
 
 def build_program(program: Program, processes: int = 1) -> BuiltProgram:
     """The kernels of a program, proved one by one and together. Raises SpecError, ProofError with all that is wrong."""
-    from tilegen.proofs.workspaces import check_workspaces
+    from tilegen.proofs.workspaces import check_written
     from tilegen.render.programs import program_info, render_program
 
     built = _try_all([partial(build_kernel, one.spec, processes) for one in program.passes], ProofError)
-    check_workspaces(program, [(one.plan, one.proof) for one in built])
+    check_written(program, [(one.plan, one.proof) for one in built])
     plan = chain_plans(program, [one.plan for one in built])
     source, info = render_program(plan), program_info(plan)
     digest = hashlib.sha256(source.encode()).hexdigest()

@@ -40,6 +40,7 @@ class Memory:
     cache: str = ""  # of arrays: "" | stream
     values: Values | None = None  # of arrays: what the caller promises of every element
     family: str = ""  # of pooled ones that lie on others: whose bytes they are while it holds what it wrote
+    is_unwritten: bool = False  # of arrays: nobody has written it before the kernel, so only what it wrote is read
 
     def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:
         coordinates = at if isinstance(at, tuple) else (at,)

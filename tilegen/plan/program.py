@@ -66,8 +66,8 @@ def join_memories(
 ) -> tuple[Memory, ...]:  # fmt: skip
     """The global memories of those names that any kernel touches, each as all kernels ask for it.
 
-    An array is "out" where the first kernel that touches it always runs and only writes it, "in" where none writes it.
-    One of ``partial``, of which elements may be left unwritten, is not "out" where a later kernel reads it.
+    An array is "out" where the first kernel that touches it only writes it, "in" where none writes it. One of
+    ``partial``, of which elements may be left unwritten, is "out" only where that kernel always runs and none reads it.
     Extents that are a count of CTAs are so by the name that the program has for it.
     """
     uses: dict[str, list[tuple[PassPlan, Memory]]] = {name: [] for name in names}
@@ -88,7 +88,8 @@ def _rename(memory: Memory, known: Mapping[str, Var]) -> Memory:
 
 def _join(uses: Sequence[tuple[PassPlan, Memory]], is_partial: bool) -> Memory:
     (first, memory), accesses = uses[0], {m.access for _, m in uses}
-    is_out = memory.access == "out" and first.when is True and not (is_partial and accesses != {"out"})
+    is_surely_written = not is_partial or (first.when is True and accesses == {"out"})
+    is_out = memory.access == "out" and is_surely_written
     access = "in" if accesses == {"in"} else "out" if is_out else "inout"
     note = next((m.note for _, m in uses if m.note), "")
     return replace(memory, access=access, align_bytes=max(m.align_bytes for _, m in uses), note=note)

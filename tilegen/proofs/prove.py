@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tilegen.errors import Diagnostic, ProofError
+from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import variables
 from tilegen.index.contents import NAMES
 from tilegen.index.recurrences import ALL_TRIPS, Trips
@@ -42,8 +43,8 @@ from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.side_by_side import run_tasks
-from tilegen.spec.data import Spec
-from tilegen.spec.outline import launch_of
+from tilegen.spec.data import LetStatement, Loop, Spec
+from tilegen.spec.outline import launch_of, outline
 
 _SHARED_WORK = 1 << 23  # threads that carry out steps: half a second; less is not worth other processes
 
@@ -261,10 +262,22 @@ def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:
 
 def _finding(spec: Spec, finding: Finding) -> Diagnostic:
     hint = _say_owners(spec, finding.memory) if finding.code == TWO_OWNERS else finding.hint
-    mark = mark_of(spec, finding.op)
-    if mark is None and finding.memory in {b.name for b in spec.buffers}:
-        mark = spec.buffer(finding.memory).mark
-    return Diagnostic(finding.code, finding.message, mark, hint)
+    return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op) or _mark_by_name(spec, finding), hint)
+
+
+def _mark_by_name(spec: Spec, finding: Finding) -> Mark | None:
+    """The place of a finding that is of no op: its array, the statement that gives a name which it says, or the ops."""
+    if finding.memory in {b.name for b in spec.buffers}:
+        return spec.buffer(finding.memory).mark
+    words = re.findall(r"[A-Za-z_]\w*", finding.message)
+    given: dict[str, Mark | None] = {}
+    for placed in outline(spec).placed:
+        s = placed.statement
+        if isinstance(s, LetStatement):
+            given |= {var.name: s.mark for var, _ in s.entries if var.name not in given}
+        elif isinstance(s, Loop):
+            given.setdefault(s.var.name, s.mark)
+    return next((given[word] for word in words if word in given), None) or spec.ops_mark
 
 
 def _say_owners(spec: Spec, name: str) -> str:

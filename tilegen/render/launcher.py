@@ -23,6 +23,7 @@ from tilegen.plan import (
     arrays,
     tensor_maps,
 )
+from tilegen.render.apart import Check, check_apart
 from tilegen.render.c_text import comment_lines, fold_line, int_type
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.names import fresh
@@ -42,6 +43,7 @@ _DATA_TYPES = {n: f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * n}" for n in (1, 2, 4, 8)} 
 _TFLOAT32 = "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32"  # and rounds float32 to it
 _SWIZZLES = {0: "CU_TENSOR_MAP_SWIZZLE_NONE"} | {n: f"CU_TENSOR_MAP_SWIZZLE_{n}B" for n in (32, 64, 128)}
 _NONE: Mapping[str, Any] = {}
+_PLACES = ("apart", "late_checks", "workspace_checks")  # what asks where arrays lie
 _ACCESS = {"in": "read", "out": "written", "inout": "read and written"}
 
 
@@ -49,7 +51,8 @@ def render_launcher(plan: Plan) -> str:
     """The header ``<kernel>.h``: ``cudaError_t launch_<kernel>(pointers, parameters, stream)`` for nvcc, and for a C++
     compiler that links what nvcc made of ``<kernel>.cu``. The same plan gives the same bytes.
     """
-    return write_header(_describe(plan), [plan], [describe_kernel(plan)])
+    apart = [*check_apart(arrays(plan))]
+    return write_header(_describe(plan), [plan], [describe_kernel(plan, apart=apart)])
 
 
 def write_header(
@@ -57,16 +60,26 @@ def write_header(
     program: Mapping[str, Any] = _NONE,
 ) -> str:  # fmt: skip
     """The header of some kernels; ``program``: what the template takes of all of them together."""
+    includes = {"algorithm"} if any(one.get("compares") for one in (*kernels, program)) else set[str]()
+    asked = " ".join(text for one in (*kernels, program) for key in _PLACES for text, _ in one.get(key, ()))
     text = templates().get_template("launcher.h.j2").render(
         header=[piece for line in header for piece in comment_lines(line)],
-        includes=sorted({*(i for plan in plans for i in _list_includes(plan)), *program.get("includes", ())}),
+        includes=sorted({*(i for plan in plans for i in _list_includes(plan)), *includes}),
         maps=any(tensor_maps(plan) for plan in plans), kernels=kernels, program=program,
+        overlap="TILEGEN_OVERLAP(" in asked, interleave="TILEGEN_INTERLEAVE(" in asked,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
 
 
-def describe_kernel(plan: Plan, counted: CountedCtas | None = None) -> dict[str, Any]:
-    """What the template takes of one kernel; ``counted``: of whose CTAs later kernels are told how many there are."""
+def describe_kernel(
+    plan: Plan, counted: CountedCtas | None = None, apart: Sequence[Check] = ()
+) -> dict[str, Any]:  # fmt: skip
+    """What the template takes of one kernel.
+
+    ``counted``: of whose CTAs later kernels are told how many there are. ``apart``: what is asked of where its arrays
+    lie, which of several kernels is asked once for all.
+    """
+    compares = takes_min_or_max([*map(to_c, plan.launched_grid), *(condition for condition, _ in apart)])
     args = launch_info(plan)["args"]
     taken, shared = {plan.name, *(arg["name"] for arg in args)}, plan_shared(plan)
     values = [*map(write_value, arguments(plan.params))]
@@ -77,8 +90,9 @@ def describe_kernel(plan: Plan, counted: CountedCtas | None = None) -> dict[str,
             *map(check_pointer, arrays(plan)), *(c for p in arguments(plan.params) for c in check_param(p)),
             *check_grid(plan),
         ],
+        "apart": apart,
         "own": {name: fresh(name, taken) for name in _OWN_NAMES},
-        "grid": [to_c(x) for x in plan.launched_grid], "resident": _resident_texts(plan), "compares": _compares(plan),
+        "grid": [to_c(x) for x in plan.launched_grid], "resident": _resident_texts(plan), "compares": compares,
         "overlaps": plan.overlaps, "threads": plan.threads,
         "maps": [_map_texts(a) for a in args if a["kind"] == "tensor_map"],
         "arguments": [f"&{arg['name']}" for arg in args], "dynamic_bytes": shared.bytes if shared.dynamic else 0,
@@ -100,7 +114,7 @@ def host_type(dtype: str) -> tuple[str, str]:
 
 def _list_includes(plan: Plan) -> list[str]:
     named = {include for m in arrays(plan) if (include := host_type(m.dtype)[1])}
-    return sorted(named | ({"cuda.h"} if tensor_maps(plan) else set()) | ({"algorithm"} if _compares(plan) else set()))
+    return sorted(named | ({"cuda.h"} if tensor_maps(plan) else set()))
 
 
 def _list_declared(plan: Plan) -> list[str]:
@@ -148,14 +162,25 @@ def _describe(plan: Plan) -> Iterator[str]:
     yield from (f"{p.name}: {describe_param(p, [plan])}" for p in arguments(plan.params))
     yield from (_describe_map(m) for m in tensor_maps(plan))
     yield (
-        "What is written must not overlap anything else. The launch is asynchronous"
+        f"{say_apart(arrays(plan))}The launch is asynchronous"
         + (", and may start while the kernel before it in the stream still runs" if plan.overlaps else "")
         + ". It returns "
         "cudaErrorMisalignedAddress for a pointer that is not aligned as said here"
-        + (", cudaErrorInvalidValue for a parameter out of its range" if arguments(plan.params) else "")
+        + (f", cudaErrorInvalidValue for {' or '.join(invalid)}" if (invalid := _list_invalid(plan)) else "")
         + (", cudaErrorInvalidConfiguration for more CTAs than can be launched" if any(check_grid(plan)) else "")
         + (", and what CUDA says of a descriptor that it does not encode." if tensor_maps(plan) else ".")
     )
+
+
+def say_apart(of: Sequence[Memory]) -> str:
+    """A sentence about arrays that may share no byte, "" where all may."""
+    return "What is written must share no byte with another array. " if any(check_apart(of)) else ""
+
+
+def _list_invalid(plan: Plan) -> list[str]:
+    found = ["a parameter out of its range"] if arguments(plan.params) else []
+    found += ["an array that is written and shares bytes with another"] if any(check_apart(arrays(plan))) else []
+    return found
 
 
 def describe_array(memory: Memory) -> str:
@@ -208,9 +233,9 @@ def write_value(param: Param) -> str:
     return f"{int_type(param.var) if param.var else DTYPES[param.dtype].c} {param.name}"
 
 
-def _compares(plan: Plan) -> bool:
-    """Does the grid take the lesser or the greater of two numbers?"""
-    return any(re.search(r"\b(min|max)\(", to_c(n)) for n in plan.launched_grid)
+def takes_min_or_max(texts: Iterable[str]) -> bool:
+    """Does one of some expressions in C?"""
+    return any(re.search(r"\b(min|max)\(", text) for text in texts)
 
 
 def _resident_texts(plan: Plan) -> dict[str, Any]:

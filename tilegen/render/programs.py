@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ from tilegen.plan import (
     arrays,
     default_values,
 )
+from tilegen.render.apart import check_apart, check_workspace
 from tilegen.render.kernel import render_passes
 from tilegen.render.launch import launch_info
 from tilegen.render.launcher import (
@@ -29,6 +29,8 @@ from tilegen.render.launcher import (
     describe_kernel,
     describe_param,
     host_type,
+    say_apart,
+    takes_min_or_max,
     write_header,
     write_pointer,
     write_value,
@@ -134,7 +136,7 @@ def _describe(program: ProgramPlan) -> Iterator[str]:
             "touch it until the launch has ended: launches on several streams need one each."
         )
     yield (
-        "What is written must not overlap anything else. The launches are asynchronous. A wrong argument gives "
+        f"{say_apart(program.arrays)}The launches are asynchronous. A wrong argument gives "
         "the error that a kernel's launcher gives, before anything is launched."
     )
 
@@ -156,7 +158,8 @@ def _describe_program(program: ProgramPlan) -> dict[str, Any]:
         checks.append((f"(size_t){own['workspace']} % {WORKSPACE_ALIGN_BYTES}", "cudaErrorMisalignedAddress"))
     sizes = {m.name: to_c(workspace_bytes(m)) for m in program.workspaces}
     whens = {one.name: "" if one.when is True else to_c(one.when) for one in program.passes}
-    compares = any(re.search(r"\b(min|max)\(", text) for text in (*whens.values(), *sizes.values()))
+    apart = [*check_apart(program.arrays)]
+    compares = takes_min_or_max([*whens.values(), *sizes.values(), *(text for text, _ in apart)])
     return {
         "name": program.name, "own": own, "given": values, "checks": checks,
         "params": [*given, *values, *brought, f"cudaStream_t {own['stream']} = 0"],
@@ -164,10 +167,11 @@ def _describe_program(program: ProgramPlan) -> dict[str, Any]:
             {"name": m.name, "c": host_type(m.dtype)[0], "size": sizes[m.name]} for m in program.workspaces
         ],
         "counts": [_describe_count(program, c, names) for c in program.counts],
-        "compares": compares, "includes": ["algorithm"] if compares else [],
+        "compares": compares,
         "sized": [write_value(p) for p in program.params if p.var is not None],
         "size_checks": of_params,
-        "late_checks": late,
+        "late_checks": [*late, *apart],
+        "workspace_checks": [*check_workspace(own["workspace"], own["at"], program.arrays)],
         "passes": [
             {"name": one.plan.name, "when": whens[one.name], "arguments": _list_arguments(one)}
             for one in program.passes

@@ -45,6 +45,7 @@ class Buffer:
     partial: bool = False  # of an output: elements may be left unwritten
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
     values: Values | None = None  # of a global array: what its caller promises of every element
+    is_unwritten: bool = False  # of a workspace: no pass before this one writes it
 
     @property
     def traits(self) -> Space:

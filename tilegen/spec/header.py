@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tilegen.arch import ARCHES
+from tilegen.arch import ARCHES, DEFAULT_ARCH
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mod, multiple, variables
 from tilegen.near_words import suggest
@@ -131,8 +131,8 @@ def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
     if override is not None and override not in ARCHES:
         message = f"unknown arch '{shorten(override)}' (--arch, or arch in Python)"
         findings.report("TG109", message, None, suggest_arch(override))
-    chosen = override or written or "sm_90"
-    return chosen if chosen in ARCHES else "sm_90"
+    chosen = override or written or DEFAULT_ARCH
+    return chosen if chosen in ARCHES else DEFAULT_ARCH
 
 
 def read_threads(node: Node | None, names: Names, findings: Findings) -> int:

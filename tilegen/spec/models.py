@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from tilegen.arch import DEFAULT_ARCH
 from tilegen.errors import Mark
 from tilegen.near_words import find_near, suggest
 from tilegen.spec.findings import Findings, shorten
@@ -18,8 +19,7 @@ from tilegen.spec.phrases import phrase
 # Of the language: each version adds to the one before, and means what that meant. 1: all up to clips at the end of an
 # array. 2: clips at both ends, ``pad``, ``values``, ``choices``, computed params. 3: ``passes`` and workspaces.
 # 4: lets read arrays, ``distinct``, ``offsets``, limits of regions.
-VERSION = 4  # the newest
-MOST_PASSES = 32
+VERSION, MOST_PASSES = 4, 32  # the newest version; passes of a spec
 
 
 class SyncFields(_Fields):
@@ -140,7 +140,7 @@ class SpecFields(_Fields):
     version: Annotated[int, Field(ge=1, le=VERSION)] | None = Field(
         default=None, description="the version of the language that the spec is written in; the newest where not given"
     )
-    arch: str = Field(default="sm_90", description="the GPU generation, e.g. sm_90")
+    arch: str = Field(default=DEFAULT_ARCH, description="the GPU generation, e.g. sm_90")
     params: dict[str, Any] = Field(
         default={},
         description="name: integer, expression of such or {choices: [..]} (compile-time), or {default: ..} (a runtime "
@@ -179,7 +179,7 @@ class ProgramFields(_Fields):
     version: Annotated[int, Field(ge=1, le=VERSION)] | None = Field(
         default=None, description="the version of the language that the spec is written in; the newest where not given"
     )
-    arch: str = Field(default="sm_90", description="the GPU generation, e.g. sm_90")
+    arch: str = Field(default=DEFAULT_ARCH, description="the GPU generation, e.g. sm_90")
     params: dict[str, Any] = Field(default={}, description="as of one kernel; each pass has those that it names")
     buffers: dict[str, Any] = Field(
         default={}, description="arrays that the passes share: global ones of the caller, and workspaces"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tilegen.errors import SpecError
@@ -21,6 +21,7 @@ from tilegen.spec.loader import Reading, read_spec
 from tilegen.spec.models import MOST_PASSES, PASS_KEYS, ProgramFields, report_null
 from tilegen.spec.names import Names, Register, check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
+from tilegen.spec.outline import written_roots
 from tilegen.spec.params import Params, read_params
 from tilegen.spec.program import Pass, Program
 from tilegen.spec.unused import find_unnamed
@@ -160,12 +161,24 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
         state.broken.add(name)
         return
     _refuse_passes(spec)
+    spec = _mark_unwritten(spec, [one.spec for one in state.passes])
     for p in spec.params:
         if p.launched is not None and p.var is not None:
             known = f"{name}_{p.name}"
             given = replace(p, name=known, var=replace(p.var, name=known), launched=None)
             state.counts[known] = CountedCtas(given, name, COUNT_AXES.index(p.name))
     state.passes.append(Pass(name, spec, when, node.mark))
+
+
+def _mark_unwritten(spec: Spec, before: Iterable[Spec]) -> Spec:
+    """The pass, told which of its workspaces no pass before it writes: what it reads there it wrote itself.
+
+    A view lies on the bytes of its root. Of an op on whole arrays every array counts as written.
+    """
+    written = {root for other in before for root in written_roots(other)}
+    written |= {b.root for other in before for s in other.ops if isinstance(s, WholeCall) for b in s.arrays.values()}
+    buffers = [replace(b, is_unwritten=b.traits.is_brought and b.root not in written) for b in spec.buffers]
+    return replace(spec, buffers=tuple(buffers))
 
 
 def _refuse_passes(spec: Spec) -> None:

@@ -62,6 +62,12 @@ def _can_run_whole(built: BuiltProgram) -> bool:
     return all(is_affordable(k.spec, k.plan, _all_ctas(k), _case_of(k), ALL_TRIPS) for k in list_launched(built))
 
 
+def draw_inputs(built: BuiltProgram, seed: int) -> dict[str, Input]:
+    """Elements of the caller's arrays that the passes read, by name, at the defaults: random normal ones of floats."""
+    values = _values_of(built)
+    return {m.name: draw_elements(m, values, seed) for m in built.plan.arrays if m.access != "out"}
+
+
 def _values_of(built: BuiltProgram) -> dict[str, int]:
     return default_values([*built.spec.params, *(c.param for c in built.spec.counts)])
 
@@ -84,8 +90,7 @@ def run_together(
 ) -> list[str]:  # fmt: skip
     """Run all passes, each over what those before it wrote, and compare what they leave in the caller's arrays with the
     composed meaning. Workspaces hold poison at first."""
-    values, plan = _values_of(built), built.plan
-    inputs = {m.name: draw_elements(m, values, seed) for m in plan.arrays if m.access != "out"}
+    values, plan, inputs = _values_of(built), built.plan, draw_inputs(built, seed)
     got: dict[str, tuple[Array, Array]] = {}
     want: dict[str, Held] = {}
     loose: dict[str, Held] = {}

@@ -14,6 +14,7 @@ from tilegen.gpu.call.launch_memory import LaunchForm, LaunchMemory, as_argument
 from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
 from tilegen.gpu.driver import Driver, Function
 from tilegen.index import evaluate
+from tilegen.plan import pairs_apart
 
 Given = tuple[ArrayArgument, Seen, Library]
 Maker = Callable[[list[int]], Any]  # makes an output, and puts its pointer among the others
@@ -109,10 +110,8 @@ def unreadable(kernel: str, array: Any, error: Exception) -> CallError:
 
 
 def pairs_of(arrays: Sequence[ArrayArgument], span_bytes: Sequence[int]) -> tuple[tuple[int, int, int, int], ...]:
-    """Every two arrays of which one is written, by number, and the bytes of each from its first to its last."""
-    numbered = [(i, j) for j in range(len(arrays)) for i in range(j)]
-    written = [(i, j) for i, j in numbered if arrays[i].access != "in" or arrays[j].access != "in"]
-    return tuple((i, j, span_bytes[i], span_bytes[j]) for i, j in written)
+    """Every two arrays that may not share a byte, by number, and the bytes of each from its first to its last."""
+    return tuple((i, j, span_bytes[i], span_bytes[j]) for i, j in pairs_apart([a.access for a in arrays]))
 
 
 # ---------------------------------------------------------------- streams

@@ -8,30 +8,26 @@ whatever its layout is. What lies before the first vector of a row and behind th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-import numpy as np
-
-from tilegen.access import SECTOR_BYTES
 from tilegen.decisions import Choice
 from tilegen.index import (
     Index,
     Var,
     add,
     div,
-    evaluate,
+    equal,
     every,
     less,
     mod,
     mul,
     multiple,
     not_,
+    select,
     sub,
-    terms,
-    total,
     variables,
 )
 from tilegen.index.runs import counter, fuse
+from tilegen.ops.copy.ragged_rows import WORD_BYTES, RaggedRows, Words
 from tilegen.ops.copy.shifted_tile import Rows
 from tilegen.ops.edges import drop_known, may_pass_end
 from tilegen.ops.formals import Formals
@@ -40,73 +36,11 @@ from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, join_opera
 from tilegen.ops.ordered_tile import has_known_rows, is_flat, tile_over
 from tilegen.ops.pins import NotHad, say_known, write_width
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, stage_loop
-from tilegen.plan import Block, Let, Memory, Move, Ref, Repeat, Step, let, register_memory, when
+from tilegen.plan import BYTE_PERMUTE, Block, Let, Map, Memory, Move, Ref, Repeat, Step, let, register_memory, when
 
 _VECTOR_BYTES = (16, 8, 4)
 _LANES = 32
 _LEAST_VECTORS = 2  # that a row has room for: else most of it are ends
-
-
-@dataclass(frozen=True)
-class RaggedRows:
-    """The rows of a tile in the order of its global ``side``, in vectors of ``elems`` elements.
-
-    ``any_row``: a variable that stands for the number of a row; 0 where there is one.
-    """
-
-    rows: Rows
-    side: int
-    elems: int
-    any_row: Index
-
-    @property
-    def vectors(self) -> int:
-        """The most that a row has."""
-        return self.rows.length // self.elems
-
-    @property
-    def array(self) -> Operand:
-        return self.rows.tile.operands[self.side]
-
-    @property
-    def elem_bytes(self) -> int:
-        return self.array.elem_bytes
-
-    @property
-    def instructions(self) -> int:
-        """Accesses of warps: a vector's elements are accesses of shared memory each, what is at the ends of both."""
-        vectors, ends = (-(-self.rows.count * each // _LANES) for each in (self.vectors, self.elems))
-        return vectors * (1 + self.elems) + 2 * ends * 2
-
-    @property
-    def sectors(self) -> int:
-        """What the accesses of a CTA's rows touch in global memory, were each row's vectors one access."""
-        start = self.rows.ref(self.side, self.any_row, 0).offset
-        known: dict[str, Any] = {v.name: np.int64(v.least) for v in variables(start)}
-        known |= {v.name: np.arange(self.rows.count) for v in variables(self.any_row)}
-        first = np.broadcast_to(evaluate(start, known), self.rows.count)
-        head = -first % self.elems
-        end = head + (self.rows.length - head) // self.elems * self.elems
-        runs = (first, first + head), (first + head, first + end), (first + end, first + self.rows.length)
-        sector = SECTOR_BYTES // self.elem_bytes
-        return int(sum(np.where(b > a, (b - 1) // sector - a // sector + 1, 0).sum() for a, b in runs))
-
-    def lead(self, row: Index) -> Index:
-        """How far behind a vector a row begins."""
-        return self._residue(row, 1)
-
-    def head(self, row: Index) -> Index:
-        """How many elements of a row come before its first vector."""
-        return self._residue(row, -1)
-
-    def _residue(self, row: Index, sign: int) -> Index:
-        """The row's beginning, or what is missing from there, as a sum of no differences, modulo a vector."""
-        start = self.rows.ref(self.side, row, 0).offset
-        return mod(total((sign * c % self.elems, factor) for c, factor in terms(start)), self.elems)
-
-    def end(self, row: Index) -> Index:
-        """Where the vector begins, counted from the one in which a row begins, in which the row ends."""
-        return mul(div(add(self.lead(row), self.rows.length), self.elems), self.elems)
 
 
 def refuse_row_vectors(
@@ -203,14 +137,15 @@ def _value_of(ragged: RaggedRows) -> dict[str, int]:
 
 
 # ---------------------------------------------------------------- the function
-_PARTS = ("", "first", "last")  # of a function: vectors, what comes before them, and behind
+_PARTS = ("", "first", "last", "end")  # of a function: vectors, what comes before them, and behind, and both
 
 
 def row_block(context: Context, ragged: RaggedRows, name: str, scope: str) -> Block:
     """The function that moves every row's vectors, and then what of rows is in no vector."""
-    tile = ragged.rows.tile
-    said = [f"{part}_{n}" if part else n for part in _PARTS for n in ("row", "number", "head", "place")]
-    names = {n: context.fresh(n) for n in (*said, "regs", "one", "e")}
+    tile, words = ragged.rows.tile, ragged.find_words(0) if ragged.side == 1 else None
+    turns = [f"turn{n}" for n in range(words.apart if words else 0)]
+    said = [f"{part}_{n}" if part else n for part in (*_PARTS, *turns) for n in ("row", "number", "head", "place")]
+    names = {n: context.fresh(n) for n in (*said, "regs", "words", "one", "e")}
     flat = [is_flat(o, tile.digits) for o in tile.operands]
     formals = Formals(tile.operands, flat, scope, {tile.step, tile.chunk, *names.values()})
     loop = _loop_of(ragged, ragged.vectors)
@@ -218,9 +153,18 @@ def row_block(context: Context, ragged: RaggedRows, name: str, scope: str) -> Bl
     dtype = tile.operands[0].buffer.dtype
     one = register_memory(names["one"], dtype, 1)
     regs = register_memory(names["regs"], dtype, loop.sets * ragged.elems)
-    vectors, first, last = (_Part(ragged, formals, names, part) for part in _PARTS)
-    body = (*vectors.move_vectors(loop, regs, one), *first.move_first(one), *last.move_last(one))
-    return formals.block(name, body, context.op, (regs, one))
+    vectors, first, last, end = (_Part(ragged, formals, names, part) for part in _PARTS)
+    ends = (
+        end.move_ends(one) if ragged.rows.length % ragged.elems == 0 else (*first.move_first(one), *last.move_last(one))
+    )
+    if words is None:
+        return formals.block(name, (*vectors.move_vectors(loop, regs, one), *ends), context.op, (regs, one))
+    regs = register_memory(names["regs"], dtype, ragged.elems)
+    taken = register_memory(names["words"], dtype, ragged.elems + words.unit)
+    parts = [_Part(ragged, formals, names, turn) for turn in turns]
+    moved = [step for n, part in enumerate(parts) for step in part.move_words(words, n, (regs, taken, one))]
+    used = (regs, one) if not any(words.missing) else (regs, taken, one)
+    return formals.block(name, (*moved, *ends), context.op, used)
 
 
 def _loop_of(ragged: RaggedRows, each: int) -> ThreadLoop:
@@ -260,6 +204,59 @@ class _Part:
         loads = when(held, Move(regs[first], vector, ragged.elems))
         stores = when(held, Repeat(e, e.bound, (Move(inside, regs[add(first, e)]),), True))
         return loop.build(start, loads, stores) if loop.is_staged else loop.build(start, (*loads, *stores))
+
+    def move_words(self, words: Words, first: int, registers: tuple[Memory, Memory, Memory]) -> tuple[Step, ...]:
+        """The whole vectors of every row that lies so many behind row number ``first``, read in words.
+
+        A vector begins as far behind a word in all of these rows, so byte permutes make it of the words around it.
+        """
+        ragged, (regs, taken, one), unit = self.ragged, registers, words.unit
+        tile, elems, missing = ragged.rows.tile, ragged.elems, words.missing[first]
+        vectors, rows = ragged.vectors, ragged.rows.count // words.apart
+        loop = ThreadLoop(-(-rows * vectors // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
+        group, own = add(mul(loop.number, tile.threads), tile.thread), self._is_own(first, words, rows * vectors)
+        group = mod(group, rows * vectors) if own is not True else group
+        named, turn = self._name("row", div(group, vectors))
+        numbers, number = self._name("number", mod(group, vectors))
+        row = add(mul(turn, words.apart), first)
+        places, place = self._name("place", add(ragged.word_head(row, missing), mul(number, elems)))
+        in_row = every(own, less(turn, rows), less(place, ragged.rows.length - elems - missing + 1))
+        inside = replace(place, bound=min(place.bound, ragged.rows.length - elems - missing + 1)) if isinstance(
+            place, Var) else place  # fmt: skip
+        at, begin = add(inside, missing), taken if missing else regs
+        whole, begins = self._guards(row, add(place, missing))  # asked before it is known to be inside
+        loads = [
+            Move(begin[k], self._see(0, row, add(inside, k)), unit)
+            for k in range(0, elems + (unit if missing else 0), unit)
+        ]
+        selector = sum((missing * ragged.elem_bytes + n) << 4 * n for n in range(WORD_BYTES))
+        joined = [
+            Map(BYTE_PERMUTE, regs[k], (taken[k], taken[k + unit]), unit, selector)
+            for k in (range(0, elems, unit) if missing else ())
+        ]
+        store = Move(self._see(1, row, at), regs[0], elems)
+        e = Var(self.names["e"], elems)
+        rest = Repeat(e, e.bound, self._move_one(one, row, add(at, e), True), False)
+        cut = when(every(in_row, begins, not_(drop_known(whole, begins))), rest) if whole is not True else ()
+        steps = (*when(every(in_row, whole), *loads, *joined, store), *cut)
+        return loop.build((*named, *numbers, *places), steps)
+
+    def _is_own(self, first: int, words: Words, groups: int) -> Index:
+        """Whether a thread is one of those that take these rows: whole warps, other ones for other rows, if there are
+        so many.
+        """
+        tile = self.ragged.rows.tile
+        parts = min(words.apart, tile.threads // groups)
+        return equal(div(tile.thread, groups), first % parts) if parts > 1 and groups % _LANES == 0 else True
+
+    def move_ends(self, one: Memory) -> tuple[Step, ...]:
+        """What of every row is in no vector, where rows are as long as whole vectors: as many elements as one has."""
+        ragged, loop = self.ragged, _loop_of(self.ragged, self.ragged.elems)
+        start, row, number, held = self._enter(loop, ragged.elems)
+        heads, head = self._name("head", ragged.head(row))
+        behind = add(number, ragged.rows.length - ragged.elems)
+        lets, place = self._name("place", select(less(number, head), number, behind))
+        return loop.build((*start, *heads, *lets), self._move_one(one, row, place, every(held, less(0, head))))
 
     def move_first(self, one: Memory) -> tuple[Step, ...]:
         """The elements of every row before its first vector, by as many threads as a vector has elements."""

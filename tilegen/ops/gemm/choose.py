@@ -127,7 +127,8 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
                 if not is_first and r.k_parts == 1 and not variant.is_always_listed:
                     continue
                 stages = r.stages if asked.stages else min(r.stages, count_useful_stages(r, p))
-                recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch), split=p.parts)
+                recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch), split=p.parts,
+                                 takes_turns=p.takes_turns)  # fmt: skip
                 if recipe in seen or not has_pins(recipe, fields):
                     continue
                 if not has_parts(p, recipe.tile[2]):
@@ -143,7 +144,7 @@ def _list_problems(problem: Problem, variant: GemmVariant, fields: Any) -> Itera
     """The problem, or its transpose, of CTAs that have all of K, or share it; and whether it is the transpose."""
     for is_turned in _list_turns(problem, variant, fields):
         for parts in list_parts(problem, fields):
-            yield is_turned, share_k(problem.turned() if is_turned else problem, parts)
+            yield is_turned, share_k(problem.turned() if is_turned else problem, parts, fields.split_in == "turns")
 
 
 def _overlap(fields: Any, arch: Arch) -> str:

@@ -36,7 +36,7 @@ def expand_passes(spec: Spec, call: WholeCall, problem: Problem, picked: Picked)
     made = f"{turned.d.name} = {turned.epilogue or 'acc'}"
     meant = {
         PARTS: Meant(
-            mean_parts(PartsFields(call, parts, recipe.tile[2], recipe.is_turned), sums),
+            mean_parts(PartsFields(call, parts, recipe.tile[2], recipe.is_turned, recipe.takes_turns), sums),
             f"gemm, {parts} parts of acc = {product}: {recipe}",
         ),
         SUM: Meant(

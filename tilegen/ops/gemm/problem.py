@@ -95,6 +95,7 @@ class Problem:
     sums are only rounded to d's type. ``batch``: how many products there are, 1 where none of the arrays has a
     dimension for it. ``sums``: the type of the accumulators. ``factors``: the type as which a and b are multiplied.
     ``parts``: CTAs of a tile that share K; with more than one, d is [parts, M, N] and holds the sums of each.
+    ``takes_turns``: the k-tiles of part p are p, p + parts, p + 2 parts, ..; else they lie side by side.
     """
 
     a: Matrix
@@ -107,6 +108,7 @@ class Problem:
     sums: str
     factors: str
     parts: int = 1
+    takes_turns: bool = False
 
     @property
     def sides(self) -> tuple[Index, Index, Index]:

@@ -33,21 +33,24 @@ def list_parts(problem: Problem, fields: Any) -> tuple[int, ...]:
     return (1,) if problem.is_batched else _LISTED
 
 
-def share_k(problem: Problem, parts: int, workspace: str = WORKSPACE) -> Problem:
+def share_k(problem: Problem, parts: int, takes_turns: bool = False, workspace: str = WORKSPACE) -> Problem:
     """The problem of the CTAs that share K: sums of each part, with nothing made of them.
 
-    The sums of all parts lie one after another in an array of the name ``workspace``.
+    The sums of all parts lie one after another in an array of the name ``workspace``. ``takes_turns``: as a Problem
+    says it.
     """
     if parts == 1:
         return problem
     m, n, _ = problem.sides
     sums = Matrix(workspace, problem.sums, m, n, (mul(m, n), n, 1), WIDEST, has_batch=True, rank=3)
-    return replace(problem, d=sums, named={}, epilogue="", batch=parts, is_batched=True, parts=parts)
+    return replace(
+        problem, d=sums, named={}, epilogue="", batch=parts, is_batched=True, parts=parts, takes_turns=takes_turns
+    )
 
 
 def share_spec(spec: Spec, problem: Problem, recipe: Recipe) -> Problem:
     """The problem that the CTAs of a recipe have, turned as it is; its workspace has a name that the spec has not."""
-    return share_k(problem, recipe.split, fresh_name(WORKSPACE, list_names(spec)))
+    return share_k(problem, recipe.split, recipe.takes_turns, fresh_name(WORKSPACE, list_names(spec)))
 
 
 def describe_workspace(shared: Problem) -> dict[str, Any]:

@@ -60,8 +60,8 @@ class WgmmaRecipe(Recipe):
         )  # fmt: skip
 
     def _own_fields(self) -> dict[str, Any]:
-        more = {"cluster": self.cluster, "panel": self.panel}
-        return super()._own_fields() | (more if self.panel else {})
+        more = {"cluster": self.cluster} if self.panel or self.cluster > 1 else {}
+        return super()._own_fields() | more | ({"panel": self.panel} if self.panel else {})
 
     def _place_atoms(self, atom: MmaAtom) -> tuple[Any, tuple[Any, Any, Any]]:
         return place_without_gaps(self.tile, (self.warpgroups, 1, 1), atom)
@@ -93,7 +93,7 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         panels = (x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel))
         for panel in dict.fromkeys(panels) if p.parts == 1 else (0,):
             for cluster in (1, 2):
-                if cluster == 2 and (rows <= bm or fields.cluster == 1 or p.parts > 1):
+                if cluster == 2 and (rows <= bm or fields.cluster == 1 or (p.parts > 1 and fields.cluster != 2)):
                     continue
                 base = WgmmaRecipe(
                     "wgmma", (bm, bn, bk), fields.atom, "", AS_ATOMS, 1, cluster=cluster, panel=panel
@@ -110,7 +110,7 @@ def _share(recipe: WgmmaRecipe, p: Problem, arch: Arch, fields: Any) -> WgmmaRec
     tiles_m, tiles_n = -(-m // (bm * cluster)), -(-n // bn)
     group = fields.order or max(1, min(16 // cluster, tiles_m))
     if p.parts > 1:
-        return replace(recipe, group=group)
+        return replace(recipe, group=group)  # a cluster's CTAs have tiles of one part
     ctas = fields.ctas or share_tiles(tiles_m * tiles_n * typical_batch(p) * cluster, p, arch)
     return replace(recipe, group=group, ctas=-(-ctas // cluster) * cluster)
 

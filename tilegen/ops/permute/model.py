@@ -8,7 +8,7 @@ of the L2 and of a launch were set. Those of scalar permutes were fitted apart, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from itertools import product as combinations
@@ -28,6 +28,17 @@ from tilegen.ops.permute.tiles import (
     count_ctas,
     list_threads,
     run_elems,
+)
+from tilegen.ops.permute.ways import (
+    Walk,
+    Way,
+    count_guarded,
+    count_uneven,
+    find_ragged_vectors,
+    list_even_threads,
+    list_ragged_ways,
+    list_tiled_ways,
+    walk_box,
 )
 
 _RUN_OVERHEAD_BYTES = (53.3, 44.3)  # what each run of src, and of dst, costs besides its own bytes
@@ -71,22 +82,6 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way of a CTA's elements: all of it (direct), into shared memory, or out of it.
-
-    Its threads share out ``groups``: accesses, or register tiles. Each takes so many accesses of global and of shared
-    memory. ``extents``: of the box in groups, the fastest dimension first; ``cut``: whether an edge of the arrays cuts
-    boxes there.
-    """
-
-    groups: int
-    accesses: float
-    shared_accesses: float
-    extents: tuple[int, ...]
-    cut: tuple[bool, ...]
-
-
-@dataclass(frozen=True)
 class BoxWork:
     """What a CTA of a permute does with its box, however many threads it has.
 
@@ -118,7 +113,7 @@ class BoxWork:
         groups = [way.groups for way in self.ways]
         if self.variant == "scalar":
             return list_threads(groups, self.box_bytes, self.elem_bytes, MOST_SCALAR_THREADS)
-        return list_threads(groups, self.box_bytes)
+        return tuple(sorted({*list_threads(groups, self.box_bytes), *list_even_threads(self.ways, self.box_bytes)}))
 
 
 def describe_work(
@@ -130,6 +125,7 @@ def describe_work(
     stored one by one can be in any order; turned over on the way in, they would be single in shared memory already.
     """
     is_tiled = variant == "tiled"
+    vectors = find_ragged_vectors(dims, sizes, box, elem_bytes) if is_tiled else 0
     found = [_side(dims, sizes, box, side, elem_bytes, not is_tiled) for side in (0, 1)]
     if not is_tiled:  # what an edge cuts is moved one by one
         width = 1 if variant == "scalar" else min(s.width for s in found)
@@ -142,43 +138,17 @@ def describe_work(
     if turn == "auto":
         turn = "store" if src.width > dst.width else "load"
     cut = [n % b > 0 for n, b in zip(sizes, box, strict=True)]
-    walks = _Walk(tuple(range(len(box))), dims.src_inner, src.width), _Walk(dims.order, dims.dst_inner, dst.width)
+    walks = Walk(tuple(range(len(box))), dims.src_inner, src.width), Walk(dims.order, dims.dst_inner, dst.width)
     turning, other = walks if turn == "load" else walks[::-1]
     if is_tiled:
-        ways = _list_tiled_ways(turning, other, box, at_once, cut)
+        ways = list_tiled_ways(turning, other, box, at_once, cut)
+        if vectors:
+            at_once, ways = src.width * vectors, list_ragged_ways(dims, box, cut, src.width, vectors)
     else:
-        ways = (Way(-(-prod(box) // at_once), 2, 0, *_walk_box(other, box, cut)),)
+        ways = (Way(-(-prod(box) // at_once), 2, 0, *walk_box(other, box, cut)),)
     divided = sum(1 for n in box if n & (n - 1))
     ctas = count_ctas(box, sizes)
     return BoxWork(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
-
-
-@dataclass(frozen=True)
-class _Walk:
-    """How a side of a box is walked: its dimensions from the slowest, the innermost, elements of it in an access."""
-
-    order: tuple[int, ...]
-    inner: int
-    width: int
-
-
-def _walk_box(
-    walk: _Walk, box: tuple[int, ...], cut: Sequence[bool], group: Mapping[int, int] | None = None
-) -> tuple[tuple[int, ...], tuple[bool, ...]]:  # fmt: skip
-    """How many groups lie along each dimension, accesses without ``group``, and which dimensions an edge cuts."""
-    return _extents(box, walk.order, group or {walk.inner: walk.width}), tuple(cut[d] for d in reversed(walk.order))
-
-
-def _list_tiled_ways(
-    turning: _Walk, other: _Walk, box: tuple[int, ...], at_once: int, cut: Sequence[bool]
-) -> tuple[Way, ...]:  # fmt: skip
-    """The way on which elements turn over, and the other."""
-    elems = prod(box)
-    has_tiles = turning.inner != other.inner and min(turning.width, other.width) > 1
-    group = {turning.inner: turning.width, other.inner: other.width} if has_tiles else {turning.inner: at_once}
-    turned = _walk_box(turning, box, cut, group)
-    tiles = Way(-(-elems // at_once), at_once / turning.width, at_once / other.width, *turned)
-    return tiles, Way(-(-elems // other.width), 1, 1, *_walk_box(other, box, cut))
 
 
 def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
@@ -191,7 +161,7 @@ def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
     sectors = sum(_count_sectors(work, side) for side in (0, 1))
     wavefronts = int(ctas * work.box_bytes / 128 * 2 * len(work.ways))
     instructions = [_way_instructions(way, work, threads) for way in work.ways]
-    issued = sum(-(-way.groups // LANES) * each for way, each in zip(work.ways, instructions, strict=True))
+    issued = sum(_count_warp_trips(way, threads) * each for way, each in zip(work.ways, instructions, strict=True))
     waited = sum(-(-way.groups // threads) * each for way, each in zip(work.ways, instructions, strict=True))
     alone = waited * _CYCLES_PER_INSTRUCTION / device.clock_hz + _WARP_SECONDS * threads / LANES
     resident = _resident_ctas(work, threads, arch)
@@ -295,39 +265,6 @@ def _elems_at_once(
     return counts[0] * counts[1]
 
 
-def _extents(box: Sequence[int], order: Sequence[int], group: Mapping[int, int]) -> tuple[int, ...]:
-    """A box in groups of so many elements of some of its dimensions, the fastest in ``order`` first."""
-    return tuple(max(1, -(-box[d] // group.get(d, 1))) for d in reversed(order))
-
-
-def count_uneven(extents: Sequence[int], threads: int) -> int:
-    """Dimensions in which a thread's next group is not a constant step from the one before.
-
-    >>> count_uneven((16, 8), 128), count_uneven((12, 16), 128)
-    (0, 2)
-    """
-    left = threads
-    for k, extent in enumerate(extents):
-        if left % extent:
-            return 0 if extent % left == 0 else sum(1 for n in extents[k:] if n > 1)
-        left //= extent
-    return 0
-
-
-def count_guarded(extents: Sequence[int], cut: Sequence[bool], threads: int) -> int:
-    """Cut dimensions in which a group's place comes from its thread and its trip: each access has a guard of its own.
-
-    >>> count_guarded((96, 64), (False, True), 96), count_guarded((96, 64), (False, True), 192)
-    (0, 1)
-    """
-    left, is_even, found = threads, True, 0
-    for extent, is_cut in zip(extents, cut, strict=True):
-        is_even = is_even and (left % extent == 0 or extent % left == 0)
-        found += is_cut and extent > 1 and (not is_even or 1 < left < extent)
-        left = max(1, left // extent)
-    return found
-
-
 def _count_sectors(work: BoxWork, side: int) -> int:
     """Sectors of one array that all CTAs ask for."""
     its = work.sides[side]
@@ -346,6 +283,11 @@ def _scalar_seconds(work: BoxWork, threads: int, device: TypicalDevice) -> float
     return _SCALAR_START_SECONDS + cycles / device.clock_hz + loads + starts
 
 
+def _count_warp_trips(way: Way, threads: int) -> int:
+    """Trips of all warps: whole ones, but where the last warp of a CTA has idle lanes."""
+    return -(-way.groups // threads) * -(-threads // LANES) if threads % LANES else -(-way.groups // LANES)
+
+
 def _way_instructions(way: Way, work: BoxWork, threads: int) -> float:
     """Instructions for a group of a way: its accesses, its address, and a guard where the last trip leaves some out."""
     again = way.groups > threads
@@ -354,7 +296,7 @@ def _way_instructions(way: Way, work: BoxWork, threads: int) -> float:
     accesses += way.shared_accesses * _SHARED_INSTRUCTIONS
     guard = _GUARD_INSTRUCTIONS if way.groups % threads else 0
     uneven = count_uneven(way.extents, threads) if again else 0
-    return accesses + work.divided * _DIVISION_INSTRUCTIONS + uneven * _UNEVEN_INSTRUCTIONS + guard
+    return accesses + way.more + work.divided * _DIVISION_INSTRUCTIONS + uneven * _UNEVEN_INSTRUCTIONS + guard
 
 
 def _resident_ctas(work: BoxWork, threads: int, arch: Arch) -> int:

@@ -78,8 +78,6 @@ def _check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> Flaw | None:
 
 
 def _check_pins(fields: PermuteFields) -> Flaw | None:
-    if fields.threads is not None and fields.threads % 32:
-        return Flaw("TG106", f"'threads' must be a multiple of 32, not {fields.threads}", "threads")
     if fields.box is not None and min(fields.box) < 1:
         return Flaw("TG106", f"a box has at least one element of each dimension, not {fields.box}", "box")
     pinned = next((name for name in TILE_PINS if getattr(fields, name) != "auto"), None)

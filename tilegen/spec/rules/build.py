@@ -249,7 +249,8 @@ BUILD_RULES = {
     "TG418": Rule(
         "the output is not covered",
         "Some elements of an array that is only written belong to no CTA: compare the grid with the shape. Where that "
-        "is meant, the buffer says 'partial: true'.",
+        "is meant, the buffer says 'partial: true'. Of passes, one that writes the array is launched at every size, "
+        "and before any that reads it.",
         _RIGHT.replace("grid: {bx: 2}", "grid: {bx: 1}"),
         _RIGHT.replace("grid: {bx: 2}", "grid: {bx: 1}").replace("Y: {", "Y: {partial: true, "),
     ),
@@ -308,7 +309,8 @@ BUILD_RULES = {
     "TG429": Rule(
         "a workspace is read before it is written",
         "A pass reads a workspace, and no pass before it surely writes all of it. What a workspace holds before is "
-        "nobody's: write every element in one pass before, launched under the same condition.",
+        "nobody's: write every element in one pass before, launched under the same condition. Where no pass before "
+        "writes it, a CTA may read what it wrote itself.",
         _TWO_PASSES.format(rows=32),
         _TWO_PASSES.format(rows=64),
     ),
@@ -367,10 +369,11 @@ BUILD_RULES = {
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
     "TG493": Rule(
         "ptxas does not keep to what the kernel is written for",
-        "`build --compile` refuses kernels whose registers spill to memory, whose products in flight ptxas serializes "
-        "(C7510, C7511, C7515), or whose registers for a role it ignores (C7508, C7602): they would be right and slow. "
-        "A product whose registers are touched under a branch or beside another in flight is serialized; a role needs "
-        "as many registers as its accumulators have, and some 26 more.",
+        "A warning of `build --compile` and `bench`: the kernel is right, and slower than it could be. Registers spill "
+        "to memory, products in flight are serialized (C7510, C7511, C7514, C7515), or a role's registers are ignored "
+        "(C7507, C7508, C7602). The place is that of a product, of a role, or of the op that holds the most registers: "
+        "ptxas itself names the kernel alone. A product whose registers are touched under a branch or beside another "
+        "in flight is serialized. A role needs as many registers as its accumulators have, and some 26 more.",
     ),
     "TG501": Rule(
         "it cannot be compiled here", "No compiler for this arch was found. `tilegen doctor` says what is missing."
