@@ -21,7 +21,7 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import linear
+from tilegen.index.linear import linear
 from tilegen.index.recurrences import recurrence
 
 COMPARING = ("<", "==", "!=")

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Formula, Index, Var, add, bound, div, sub, substitute, total, variables
-from tilegen.index.bounds import highest, linear
+from tilegen.index.bounds import highest
 from tilegen.index.contents import HOLE, HOLED, OFFSETS, UPWARDS, first_place, period_of, shift_of
+from tilegen.index.linear import linear
 
 Ints = NDArray[np.int64]
 

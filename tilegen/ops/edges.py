@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tilegen.index import Index, Var, add, bound, conjuncts, every, less, multiple, not_, total
-from tilegen.index.bounds import is_below, linear
+from tilegen.index.bounds import is_below
+from tilegen.index.linear import linear
 from tilegen.kept import keep
 from tilegen.ops.digits import Digit
 from tilegen.ops.operand import Operand, absolute

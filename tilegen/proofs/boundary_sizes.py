@@ -27,8 +27,9 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import highest, linear
+from tilegen.index.bounds import highest
 from tilegen.index.comparisons import COMPARING
+from tilegen.index.linear import linear
 from tilegen.index.outcomes import find_outcomes
 from tilegen.plan import plain_name
 from tilegen.proofs.observed import Loops, Observed, find_sized_axes, parts_with, ranks_of

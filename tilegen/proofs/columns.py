@@ -28,7 +28,8 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import highest, linear
+from tilegen.index.bounds import highest
+from tilegen.index.linear import linear
 from tilegen.index.recurrences import Recurrence, join_recurrences, recurrence
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan, default_values, plain_name

@@ -134,7 +134,7 @@ def _list_written(s: Statement) -> Iterator[Index]:
     """The expressions of a statement that may be a place, a count or a name."""
     yield from deciding(s)
     if isinstance(s, LetStatement):
-        yield from (value for _, value in s.entries)
+        yield from (value for _, value in s.entries if not isinstance(value, Read))
     if isinstance(s, Call):
         yield from (x for region in s.regions.values() for x in region.begins)
     slot = getattr(s, "barrier", None)

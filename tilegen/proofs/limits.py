@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tilegen.arch import ARCHES
 from tilegen.index import bound, least, mul, multiple, sub
-from tilegen.index.bounds import has_room
+from tilegen.index.linear import has_room
 from tilegen.layouts import find_tma_problems
 from tilegen.plan import TMA_UNIT_BYTES, Await, Map, Plan, TensorMap, Visit, tensor_maps, walk
 from tilegen.proofs.finding import UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding

@@ -23,7 +23,8 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import has_room, is_below, linear, undecided
+from tilegen.index.bounds import is_below, undecided
+from tilegen.index.linear import has_room, linear
 from tilegen.index.remainders import remainder
 from tilegen.plan import (
     Arrive,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Formula, Index, add, evaluate, every, mul, names_of, sub, substitute, total, variables
-from tilegen.index.bounds import linear
+from tilegen.index.linear import linear
 from tilegen.plan import plain_name
 from tilegen.proofs.observed import Observed, part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES

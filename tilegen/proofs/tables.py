@@ -26,8 +26,9 @@ from tilegen.index import (
     substitute,
     total,
 )
-from tilegen.index.bounds import is_below, linear
+from tilegen.index.bounds import is_below
 from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, TURNS, UPWARDS
+from tilegen.index.linear import linear
 from tilegen.ops.tables import value_of_read
 from tilegen.plan import Plan
 from tilegen.plan.contents import Contents, fill_tables, has_tables
