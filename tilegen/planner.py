@@ -15,7 +15,7 @@ from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, align_shared
 from tilegen.ops.placement import check_scratch, choose_resident, place_memories
-from tilegen.ops.tables import fetch_element, name_values
+from tilegen.ops.tables import define_names, known_of_reads, name_values
 from tilegen.plan import (
     PRODUCTS,
     QUEUES,
@@ -61,7 +61,6 @@ from tilegen.spec.data import (
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
-from tilegen.spec.tables import Read
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
@@ -190,28 +189,29 @@ class _Builder:
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
         """The steps of a list; names that nothing after them uses are left out."""
-        named: list[Let] = []
+        around, named = self.inside, list[Let]()
         planned: list[tuple[Step, ...]] = []
         for s in statements:
             self.place = next(self.places)
             assert self.place.statement is s
             steps = PLANNED[type(s)](self, s, _after(named, enclose))
             named += name_values(self.spec, s) if isinstance(s, LetStatement) else ()
+            self.inside += known_of_reads(s) if isinstance(s, LetStatement) else ()
             planned.append(steps)
+        self.inside = around
         return drop_unused([step for steps in planned for step in steps])
 
     def let(self, s: LetStatement, enclose: Enclose) -> tuple[Step, ...]:
-        pairs = zip(name_values(self.spec, s), (x for _, x in s.entries if not isinstance(x, int)), strict=True)
-        return tuple(
-            fetch_element(self.spec, self.memories, one.var, x) if isinstance(x, Read) else one for one, x in pairs
-        )
+        return define_names(self.spec, self.memories, s)
 
     def guarded(self, s: WhenStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A block of its own even where its condition always holds, if it names anything."""
         names = any(isinstance(inner, LetStatement) for inner in s.body)
         wrap: Enclose = lambda body: (When(s.when, body),) if names and s.when is True else when(s.when, *body)  # noqa: E731
-        waited, values = self.waited, self.place.meant.values
+        waited, values, around = self.waited, self.place.meant.values, self.inside
+        self.inside = (*around, *conjuncts(s.when))
         body = self.statements(s.body, lambda inner: enclose(wrap(inner)))
+        self.inside = around
         each = {name: substitute(x, values) for name, x in count_waits((s,), self.counted).items()}
         self.waited = step_waits(waited, each, 1)
         return wrap(body)

@@ -24,6 +24,20 @@ def name_values(spec: Spec, s: LetStatement) -> tuple[Let, ...]:
     return tuple(Let(var, x) for var, x in named if not isinstance(x, int))
 
 
+def define_names(spec: Spec, memories: Mapping[str, Memory], s: LetStatement) -> tuple[Let | Fetch, ...]:
+    """The names of a let whose values are not numbers, as the kernel defines them."""
+    return tuple(
+        fetch_element(spec, memories, var, x) if isinstance(x, Read) else Let(var, x)
+        for var, x in s.entries
+        if not isinstance(x, int)
+    )
+
+
+def known_of_reads(s: LetStatement) -> tuple[Index, ...]:
+    """What holds of the elements that a let reads, beyond what their variables say."""
+    return tuple(c for _, x in s.entries if isinstance(x, Read) for c in x.known)
+
+
 def fetch_element(spec: Spec, memories: Mapping[str, Memory], var: Var, read: Read) -> Fetch:
     """An element of a table as the kernel reads it."""
     array = spec.buffer(read.array)
