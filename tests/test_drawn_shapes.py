@@ -79,6 +79,82 @@ def test_a_turned_view_of_registers_is_its_threads_alone(seed: int) -> None:
     prove(draw_turned(seed))
 
 
+# ---------------------------------------------------------------- arrays that run along different dimensions
+def draw_ragged(seed: int) -> dict[str, Any]:
+    """An elementwise or cast between rows and columns, at edges that cut tiles, beginning before the array at times."""
+    rng = random.Random(seed)
+    rows, columns = rng.choice([16, 32, 64]), rng.choice([16, 32])
+    m, n = rng.choice([rows, 5, 40, 72, 96]), rng.choice([columns, 7, 24, 40, 64])
+    x, a, y = (rng.choice(["uint8", "float16", "float32", "float64"]) for _ in range(3))
+    early = rng.choice([0, 0, 0, 1, 4])
+    at = f"[by*{rows} - {early} : +{rows}, bx*{columns} : +{columns}]"
+    buffers = {"X": array(x, [n, m]), "A": array(a, [m, n]), "Y": array(y, [m, n])}
+    buffers["Xt"] = {"view": "X", "axes": [1, 0]}
+    op: Any = {"cast": {"src": f"Xt{at}", "dst": f"Y{at}", "edge": "clip"}}
+    if x == y or rng.random() < 0.7:
+        given = {"x": f"Xt{at}", "a": f"A{at}"} if rng.random() < 0.5 else {"x": f"Xt{at}"}
+        expr = "x + a" if "a" in given else "x + 1"
+        op = {"elementwise": {"dst": f"Y{at}", "expr": expr, "with": given, "edge": "clip"}}
+    spec = kernel(rng.choice([32, 64, 96, 128]), buffers, op)
+    return {**spec, "grid": {"bx": -(-n // columns), "by": -(-(m + early) // rows)}}
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("seed", range(40))
+def test_boxes_at_edges_and_beside_them(seed: int) -> None:
+    prove(draw_ragged(seed))
+
+
+# ---------------------------------------------------------------- several operands of one array
+def draw_channels(seed: int) -> dict[str, Any]:
+    """An elementwise of some channels of an array, each an operand, written to some of another's, or of its own."""
+    rng = random.Random(seed)
+    channels, pixels, rows = rng.choice([2, 3, 4, 5]), rng.choice([8, 12, 32, 33]), rng.choice([1, 3, 4])
+    x, y = (rng.choice(["uint8", "float16", "float32"]) for _ in range(2))
+    read = rng.sample(range(channels), rng.randint(1, channels))
+    buffers: dict[str, Any] = {"X": array(x, [4 * rows, pixels, channels])}
+    if is_apart := rng.random() < 0.7:
+        buffers["Y"] = {**array(y, [4 * rows, pixels, channels]), "partial": True}
+    written = rng.sample(range(channels) if is_apart else read, rng.randint(1, min(3, len(read))))
+    taken = rows + rng.choice([0, 0, 1])  # rows that divide the array's, or do not
+    at = f"bx*{taken} : +{taken}, :"
+    total = " + ".join(f"{n + 1}*c{k}" for n, k in enumerate(read))
+    op = {
+        "dst": {f"d{k}": f"{'Y' if is_apart else 'X'}[{at}, {k}]" for k in written},
+        "expr": "; ".join(f"d{k} = {total} + {k}" for k in written),
+        "with": {f"c{k}": f"X[{at}, {k}]" for k in read}, "edge": "clip" if taken > rows else "error",
+    }  # fmt: skip
+    spec = kernel(rng.choice([32, 64, 128]), buffers, {"elementwise": op})
+    return {**spec, "grid": {"bx": -(-4 * rows // taken)}}
+
+
+@pytest.mark.sweep(5)
+@pytest.mark.parametrize("seed", range(40))
+def test_channels_side_by_side_are_moved_together(seed: int) -> None:
+    prove(draw_channels(seed))
+
+
+def widths_of(dst: dict[str, str], given: dict[str, str], channels: int) -> list[tuple[str, str, int]]:
+    buffers = {name: array("float16", [4, 64, channels]) for name in ("X", "Y")}
+    buffers["Y"]["partial"] = True
+    expr = "; ".join(f"{name} = {' + '.join(given)}" for name in dst)
+    op = {"elementwise": {"dst": dst, "expr": expr, "with": given, "partition": "4 of Y's at once"}}
+    accesses = tilegen.explain(kernel(32, buffers, op))["ops"][0]["accesses"]
+    return [(a["buffer"], a["kind"], a["width_bytes"]) for a in accesses]
+
+
+def test_which_operands_are_one_access() -> None:
+    """All channels are, and some where these are neighbours; a gap between two stays one."""
+    both, one = {"u": "Y[:, :, 0]", "v": "Y[:, :, 1]"}, {"u": "Y[:, :, 1]"}
+    pair = {"a": "X[:, :, 0]", "b": "X[:, :, 1]"}
+    assert widths_of(both, pair, 2) == [("X", "ld", 16), ("Y", "st", 16)]
+    assert widths_of(both, pair, 4) == [("X", "ld", 4), ("Y", "st", 4)]
+    assert widths_of(both, {"a": "X[:, :, 1]", "b": "X[:, :, 2]"}, 4) == [("X", "ld", 2), ("Y", "st", 4)]
+    assert widths_of(one, {"a": "X[:, :, 0]", "b": "X[:, :, 2]"}, 4) == [("X", "ld", 2), ("X", "ld", 2), ("Y", "st", 2)]
+    turned = {"b": "X[:, :, 1]", "a": "X[:, :, 0]", "again": "X[:, :, 1]"}
+    assert widths_of(one, turned, 2) == [("X", "ld", 16), ("X", "ld", 2), ("Y", "st", 2)]
+
+
 # ---------------------------------------------------------------- many dimensions
 def draw_many_dimensions(seed: int) -> dict[str, Any]:
     rng = random.Random(seed)
