@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import tilegen
+from tests.faults.verdicts import refusal_of
+from tilegen.errors import SpecError
 from tilegen.proofs.runs import check_run, list_runs
 
 
@@ -103,6 +105,71 @@ def draw_ragged(seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(40))
 def test_boxes_at_edges_and_beside_them(seed: int) -> None:
     prove(draw_ragged(seed))
+
+
+# ---------------------------------------------------------------- an array through a tile of the op's own
+def turn(m: int, n: int, dtype: str = "float32", **more: Any) -> dict[str, Any]:
+    buffers = {"X": array(dtype, [n, m]), "Xt": {"view": "X", "axes": [1, 0]}, "Y": array(dtype, [m, n])}
+    at = "[by*64 : +64, bx*64 : +64]"
+    op = {"dst": f"Y{at}", "expr": "x + 1", "with": {"x": f"Xt{at}"}, "edge": "clip", **more}
+    spec = kernel(256, buffers, {"elementwise": op})
+    return {**spec, "grid": {"bx": -(-n // 64), "by": -(-m // 64)}}
+
+
+def count_of(spec: dict[str, Any]) -> tuple[str, int, int]:
+    """The partition, and the sectors of a CTA with those that hold what it touches."""
+    op = tilegen.explain(spec)["ops"][0]
+    partition = next(c["picked"] for c in op["choices"] if c["question"] == "partition")
+    return partition, sum(t["sectors"] for t in op["traffic"]), sum(t["sectors_floor"] for t in op["traffic"])
+
+
+@pytest.mark.parametrize(("dtype", "plain"), [("float32", 2.0), ("float16", 3.5), ("uint8", 3.5)])
+def test_a_turned_tile_of_odd_rows_goes_through_shared_memory(dtype: str, plain: float) -> None:
+    spec = turn(327, 331, dtype)
+    partition, sectors, floor = count_of(spec)
+    assert " in a tile of rows of " in partition and sectors <= 1.35 * floor
+    prove(spec)
+    prove(turn(327, 331, dtype, partition=partition))
+    without = partition.partition(";")[0]
+    _, more, _ = count_of(turn(327, 331, dtype, partition=without))
+    assert more > plain * floor and "__shared__" not in tilegen.build(turn(327, 331, dtype, partition=without)).source
+
+
+def test_a_tile_is_taken_only_where_it_is_cheaper() -> None:
+    """Vectors on both sides need none; nor do threads that do not meet."""
+    assert " in a tile of rows of " not in count_of(turn(320, 328))[0]
+    single = turn(327, 331, scope="warp")
+    single["threads"] = 64
+    op = single["ops"][0]["elementwise"]
+    op["dst"], op["with"] = (
+        text.replace("by*64 : +64", "by*64 + warpid*32 : +32") for text in (op["dst"], op["with"]["x"])
+    )
+    op["with"] = {"x": op["with"]}
+    assert " in a tile of rows of " not in count_of(single)[0]
+    prove(single)
+
+
+def test_a_tile_that_is_not_there_is_refused_with_the_nearest() -> None:
+    found = refusal_of(
+        SpecError, tilegen.build, turn(327, 331, partition="1 of Xt's at once; Y in a tile of rows of 63")
+    )
+    assert [d.code for d in found.diagnostics] == ["TG302"] and "rows of 65" in found.diagnostics[0].hint
+    found = refusal_of(
+        SpecError, tilegen.build, turn(320, 328, partition="1 of Xt's at once; Y in a tile of rows of 65")
+    )
+    assert "no array goes through shared memory here" in found.diagnostics[0].message
+
+
+def test_ops_one_after_the_other_and_in_a_loop_take_turns_in_their_tile() -> None:
+    spec = turn(131, 67)
+    given = {"x": "Xt[t*64 : +64, bx*64 : +64]"}
+    first = {**spec["ops"][0]["elementwise"], "dst": "Y[t*64 : +64, bx*64 : +64]", "with": given}
+    again = {**first, "dst": "Z[t*64 : +64, bx*64 : +64]", "expr": "2 * x"}
+    spec["buffers"]["Z"] = array("float32", [131, 67])
+    del spec["grid"]["by"]
+    spec["ops"] = [{"for": {"t": 3}, "do": [{"elementwise": first}, {"elementwise": again}]}]
+    assert tilegen.build(spec).source.count("__syncthreads();") == 4
+    prove(spec)
 
 
 # ---------------------------------------------------------------- several operands of one array

@@ -6,11 +6,12 @@ as their vectors. Where nothing is in registers, threads share the region as cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.decisions import Choice
+from tilegen.decisions import Candidate, Choice, judge, partition_key
 from tilegen.index import Index, Var, add, substitute
 from tilegen.index.runs import counter
 from tilegen.ops.edges import load_access, may_cut, may_pass_end, see_access, store_access
@@ -18,10 +19,12 @@ from tilegen.ops.formals import Formals
 from tilegen.ops.holding import check_held_alike, find_slot
 from tilegen.ops.moving import Moved, join_neighbours, move_widest
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
+from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
 from tilegen.ops.partition_layout import VECTOR_BYTES
-from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
+from tilegen.ops.pins import NotHad, pick, say_known
+from tilegen.ops.shares import PreparedShare, Share, Taken, choose_share, list_shares
+from tilegen.ops.staging import IN_A_TILE, Tile, fill_or_empty, list_tiles, meet_around
 from tilegen.ops.thread_loop import over
 from tilegen.plan import Block, Memory, Move, Ref, Step, register_memory, when
 from tilegen.spec.data import Call
@@ -75,12 +78,91 @@ def stretch_all(call: Call, context: Context, shape: tuple[int, ...], cache: str
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class _Way:
+    """How an op is carried out: its steps and their accesses, what was chosen, and the tile that an array goes through.
+
+    ``text``: the partition's name, "" where registers say who has what.
+    """
+
+    steps: tuple[Step, ...]
+    counted: CountedSteps
+    text: str
+    taken: Taken
+    elems: Choice
+    tile: Tile | None = None
+
+
 def plan_computed(
     context: Context, call: Call, results: Sequence[Made], computed: Computed, name: str
 ) -> Planned:  # fmt: skip
     """The function that computes every element of each result: the cheapest of the ways to share the work, and of the
     widths of access that all of it allows. Raises Refused where threads hold a result that have no part in it.
+
+    An array that no partition takes whole may go through shared memory of the op's own, if that costs less.
     """
+    pinned = call.fields.partition
+    is_tiled = pinned is not None and IN_A_TILE in pinned
+    plain = _choose_way(context, _pin(call, None, None) if is_tiled else call, results, computed, name)
+    ways = [plain, *_list_tiled(context, call, plain, results, computed, name)] if plain.text else [plain]
+    allowed = [w for w in ways if pinned in (None, w.text)]
+    if not allowed:
+        known = [w.text for w in ways[1:]]
+        tiles = f"arrays go through shared memory as {say_known(map(repr, known))}" if known else ""
+        raise NotHad("partition", tiles or "no array goes through shared memory here", known)
+    best, why_pinned = pick(ways, lambda w: w in allowed, lambda w: w.counted.cost, partition_key)
+    choices = _say_ways(ways, best, why_pinned) if len(ways) > 1 else best.taken.choices
+    pins = tuple((key, best.text if key == "partition" else value) for key, value in best.taken.pins)
+    counted = tuple(c for w in allowed for c in (w.taken.counted if w.tile is None else (w.counted,)))
+    scratch = (best.tile.memory,) if best.tile else ()
+    return Planned(best.steps, best.counted.cost, (*choices, best.elems), pins, scratch, counted)
+
+
+def _pin(call: Call, partition: str | None, width: int | None) -> Call:
+    fields: Any = call.fields
+    return replace(call, fields=fields.model_copy(update={"partition": partition, "width": width}))
+
+
+def _say_ways(ways: Sequence[_Way], best: _Way, why_pinned: str) -> tuple[Choice, ...]:
+    """The choices of the best way, those of others among the candidates of its partition."""
+    own = {c.question: c for c in ways[0].taken.choices}
+    found = [(c.value, c.cost) for c in own["partition"].candidates if c.cost]
+    found += [(w.text, w.counted.cost) for w in ways[1:]]
+    least = best.counted.cost
+    candidates = tuple(Candidate(v, c, judge(c, least, v == best.text, partition_key)) for v, c in found)
+    pinned_there = "" if own["partition"].proof.startswith("the cheapest") else own["partition"].proof
+    why = why_pinned or pinned_there or f"the cheapest of {len(found)}; a sector counts as two instructions"
+    choice = Choice("partition", best.text, candidates, why)
+    return (choice, *(c for c in best.taken.choices if c.question != "partition"))
+
+
+def _list_tiled(
+    context: Context, call: Call, plain: _Way, results: Sequence[Made], computed: Computed, name: str
+) -> Iterator[_Way]:
+    """The ways in which one array goes through a tile; those with pins of their own where these are of such a way."""
+    operands = (*(result.dst for result in results), *computed.operands)
+    pinned, width = call.fields.partition, call.fields.width
+    for tile in list_tiles(context, call, operands, plain.counted):
+        staged, k = operands[tile.number], tile.number - len(results)
+        said, is_written = tile.say(staged), k < 0
+        made = [replace(r, dst=tile.operand) if n == tile.number else r for n, r in enumerate(results)]
+        given = tuple(tile.operand if n == k else o for n, o in enumerate(computed.operands))
+        is_mine = pinned is not None and pinned.endswith(said)
+        own = pinned.removesuffix(said) if is_mine and pinned else None
+        try:
+            way = _choose_way(
+                context, _pin(call, own, width if is_mine or pinned is None else None), made,
+                replace(computed, operands=given), name,
+            )  # fmt: skip
+            copied = fill_or_empty(context, call, staged, tile, is_written)
+        except Refused:
+            continue
+        steps = meet_around(call, copied.steps, way.steps, is_written)
+        yield replace(way, steps=steps, counted=context.count(*steps), text=way.text + said, tile=tile)
+
+
+def _choose_way(context: Context, call: Call, results: Sequence[Made], computed: Computed, name: str) -> _Way:
+    """The cheapest way with every operand where it lies. Raises Refused, and NotHad, as ``choose_share`` does."""
     operands = (*(result.dst for result in results), *computed.operands)
     others = [o for o in operands if not o.memory.traits.is_held]
 
@@ -97,8 +179,8 @@ def plan_computed(
     best, taken = choose_share(context, call, list_shares(context, call, operands, computed.shape), prepare)
     owner = best.share.owner.buffer
     whose = owner.name if owner.mark else "this partition"
-    mine = Choice("elements_per_thread", best.owned.count, (), f"what {whose} gives to one")
-    return Planned((taken.block,), taken.cost, (*taken.choices, mine), taken.pins, counted=taken.counted)
+    elems = Choice("elements_per_thread", best.owned.count, (), f"what {whose} gives to one")
+    return _Way((taken.block,), context.count(taken.block), best.share.text, taken, elems)
 
 
 class ElementLoop:
