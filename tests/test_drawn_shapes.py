@@ -160,6 +160,37 @@ def test_a_tile_that_is_not_there_is_refused_with_the_nearest() -> None:
     assert "no array goes through shared memory here" in found.diagnostics[0].message
 
 
+def test_a_tile_leaves_room_for_what_the_spec_wants() -> None:
+    """As many CTAs on one multiprocessor, and shared buffers that fill it."""
+    wanted = {**turn(327, 331), "ctas_per_sm": 8}
+    assert " in a tile of rows of " in count_of(wanted)[0]  # 16.3 KiB and 1 KiB of the system's, of 164 KiB
+    assert " in a tile of rows of " not in count_of({**wanted, "ctas_per_sm": 12, "threads": 128})[0]
+    full = turn(327, 331)
+    full["buffers"]["s"] = {"scope": "shared", "dtype": "uint8", "shape": [160 * 1024]}
+    assert " in a tile of rows of " not in count_of(full)[0]
+
+
+def sum_row() -> dict[str, Any]:
+    buffers = {"X": array("float32", [1, 512]), "Y": array("float32", [1, 1])}
+    buffers["q"] = {"scope": "register", "dtype": "float32", "shape": [1, 1], "layout": "auto"}
+    total = {"reduce": {"src": "X", "dst": "q", "axis": 1, "op": "sum"}}
+    return kernel(128, buffers, total, {"copy": {"src": "q", "dst": "Y"}})
+
+
+@pytest.mark.parametrize("plain", [sum_row(), turn(131, 67)], ids=["reduce", "elementwise"])
+def test_shared_memory_of_an_op_lies_behind_the_buffers_of_its_own_spec(plain: dict[str, Any]) -> None:
+    """Two specs, one after the other, that are equal but for the length of a buffer that the op does not touch."""
+    for length in (256, 1024):
+        s = {"scope": "shared", "dtype": "float32", "shape": [length]}
+        more = {"s": s, "V": array("float32", [length])}
+        first = " and ".join(f"{axis} == 0" for axis in plain.get("grid", {})) or "true"
+        out = {"copy": {"src": "s", "dst": "V", "when": first}}
+        ops = [{"fill": {"dst": "s", "value": 1}}, *plain["ops"], {"sync": "cta"}, out]
+        built = tilegen.build({**plain, "buffers": plain["buffers"] | more, "ops": ops})
+        (scratch,) = (m for m in built.plan.memories if m.name.startswith("scratch"))
+        assert scratch.offset_bytes == 4 * length
+
+
 def test_ops_one_after_the_other_and_in_a_loop_take_turns_in_their_tile() -> None:
     spec = turn(131, 67)
     given = {"x": "Xt[t*64 : +64, bx*64 : +64]"}

@@ -314,6 +314,6 @@ OP = Op(
     pad="pad", expression="expr", named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
     flows=lambda call, threads: _list_flows(call),
 )  # fmt: skip

@@ -92,7 +92,9 @@ def _list_pitches(context: Context, call: Call, number: int, operand: Operand, a
             strides[k], step = step, step * lengths[k]
         if step * size <= _MOST_BYTES:
             layout = TileLayout(tuple(map(Iter, lengths, strides)))
-            yield Tile(number, _see_tile(context, call, operand, layout), pitch)
+            tile = Tile(number, _see_tile(context, call, operand, layout), pitch)
+            if tile.memory.offset_bytes + step * size <= context.shared_room:
+                yield tile
 
 
 def _see_tile(context: Context, call: Call, operand: Operand, layout: TileLayout) -> Operand:
