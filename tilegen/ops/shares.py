@@ -33,6 +33,7 @@ from tilegen.spec.data import Buffer, Call, Region
 
 _FAR = 1 << 62  # further than any two elements lie apart
 _MOST_BOX_BYTES = 256  # of all arrays: 64 registers
+_LINE_BYTES = 128  # global memory is cached by lines of four sectors: a request looks each of its lines up
 
 
 @dataclass(frozen=True)
@@ -157,9 +158,8 @@ class Box:
 
 
 def list_boxes(covering: Sequence[Operand], shape: tuple[int, ...], threads: int) -> Iterator[Box]:
-    """Every box that two arrays which run along different dimensions allow, with every way to lay out a warp.
-
-    A warp's accesses fill whole sectors of both arrays, or of their whole fastest dimension.
+    """Every box that two arrays which run along different dimensions allow, with the ways to lay out a warp in which an
+    access fills whole sectors of each array, or of all of its fastest dimension, and meets the fewest lines.
     """
     by_fastest = {_order_of(o, shape)[-1]: o for o in reversed(covering) if o.memory.traits.has_sectors}
     lanes, bytes_of_all = min(32, threads), sum(o.elem_bytes for o in covering)
@@ -167,6 +167,7 @@ def list_boxes(covering: Sequence[Operand], shape: tuple[int, ...], threads: int
         for a, b in product(_counts_along(one, shape[p]), _counts_along(other, shape[q])):
             if a * b == 1 or a * b * bytes_of_all > _MOST_BOX_BYTES:
                 continue
+            found: dict[int, list[Box]] = {}
             for beside in (1 << k for k in range(lanes.bit_length())):
                 across = gcd(lanes // beside, shape[q] // b)
                 sides = (p, a, beside, one), (q, b, across, other)
@@ -174,7 +175,10 @@ def list_boxes(covering: Sequence[Operand], shape: tuple[int, ...], threads: int
                     continue
                 text = f"{a} of {one.buffer.name}'s by {b} of {other.buffer.name}'s at once"
                 text += f", {beside} by {across} threads side by side"
-                yield Box(_order_of(one, shape), {p: a, q: b}, {p: beside, q: across}, text)
+                box = Box(_order_of(one, shape), {p: a, q: b}, {p: beside, q: across}, text)
+                lines = sum(-(-n * k * o.elem_bytes // _LINE_BYTES) * (lanes // k) for _, n, k, o in sides)
+                found.setdefault(lines, []).append(box)
+            yield from found[min(found)] if found else ()
 
 
 def _counts_along(operand: Operand, length: int) -> list[int]:
