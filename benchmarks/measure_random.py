@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 from counting import WITNESSES, compare_counts, count_kernels, is_as_predicted
 from launch_once import build_all
-from mixed_widths import SEEDS, count_sectors, draw_mixed
+from mixed_widths import list_drawn
 from random_kernels import draw_kernel
 
 from tilegen import gpu
@@ -29,9 +29,9 @@ def measure_random(device: gpu.Device, count: int = COUNT, first: int = 0) -> di
 
 def measure_mixed(device: gpu.Device) -> dict[str, Any]:
     """The kernels of mixed_widths.py, as ``count_drawn`` says; ``over_floor``: sectors over their floor, by name."""
-    specs = [draw_mixed(seed) for seed in SEEDS]
-    ratios = {spec["kernel"]: round(sectors / floor, 3) for spec in specs for sectors, floor in [count_sectors(spec)]}
-    drawn = ((spec["kernel"], yaml.safe_dump(spec, sort_keys=False)) for spec in specs)
+    specs = list_drawn()
+    ratios = {spec["kernel"]: round(ratio, 3) for spec, ratio in specs}
+    drawn = ((spec["kernel"], yaml.safe_dump(spec, sort_keys=False)) for spec, _ in specs)
     return {**count_drawn(device, drawn), "over_floor": ratios}
 
 

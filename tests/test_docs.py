@@ -38,6 +38,7 @@ README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
 CHOOSER = ROOT / "docs" / "layout-chooser.md"
 REGISTERS, HOPPER = ROOT / "docs" / "registers.md", ROOT / "docs" / "hopper.md"
 GEMM, PASSES = ROOT / "docs" / "gemm.md", ROOT / "docs" / "passes.md"
+COMPUTE = ROOT / "docs" / "compute.md"
 VIEWER = ROOT / "docs" / "viewer.md"
 SPEC, RMSNORM = ROOT / "specs" / "permute_sf.yaml", ROOT / "specs" / "rmsnorm.yaml"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
@@ -158,6 +159,31 @@ HOPPER_PARTS: dict[str, Callable[[], str]] = {
 }
 
 
+# ---------------------------------------------------------------- docs/compute.md
+BOXES = """
+kernel: scaled_transpose
+arch: sm_90
+params: {M: 4096, N: 4096}
+grid: {bx: N // 64, by: M // 64}
+threads: 256
+buffers:
+  X: {scope: global, dtype: float32, shape: [N, M]}
+  Xt: {view: X, axes: [1, 0]}
+  Y: {scope: global, dtype: float32, shape: [M, N]}
+ops:
+  - elementwise:
+      dst: "Y[by*64 : +64, bx*64 : +64]"
+      expr: "2.0 * x"
+      with: {x: "Xt[by*64 : +64, bx*64 : +64]"}
+"""
+
+
+def print_boxes() -> str:
+    """The function of an elementwise between rows and columns."""
+    source = build(BOXES).source
+    return _fence("cuda", source[source.rindex("__device__") : source.rindex('extern "C"')])
+
+
 # ---------------------------------------------------------------- docs/gemm.md
 def print_chain(name: str) -> str:
     """How the tile of a gemm follows from its atom, as explain has it."""
@@ -196,6 +222,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "expanded": lambda: _fence("yaml", _tilegen("explain", "--expanded", "specs/transpose.yaml")),
     "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan, written_boxes(build_spec(SPEC).spec))),
     "function": print_function,
+    "box_spec": lambda: _fence("yaml", BOXES),
+    "box_cuda": print_boxes,
     "verified": lambda: _fence("text", _tilegen("verify", "--device", "cpu", "specs/permute_sf.yaml")),
     "summary": lambda: _fence("text", _tilegen("explain", "--summary", "specs/copy_staged.yaml")),
     **HOPPER_PARTS,
@@ -214,9 +242,10 @@ PARTS: dict[str, Callable[[], str]] = {
         (HOPPER, set(HOPPER_PARTS)),
         (GEMM, set(GEMM_PARTS)),
         (PASSES, set(PASSES_PARTS)),
+        (COMPUTE, {"box_spec", "box_cuda"}),
         (VIEWER, {"summary"}),
     ],
-    ids=["README", "how-it-works", "layout-chooser", "registers", "hopper", "gemm", "passes", "viewer"],
+    ids=["README", "how-it-works", "layout-chooser", "registers", "hopper", "gemm", "passes", "compute", "viewer"],
 )
 def test_generated_parts(path: Path, parts: set[str]):
     text = path.read_text(encoding="utf-8")

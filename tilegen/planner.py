@@ -14,7 +14,7 @@ from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, align_shared
-from tilegen.ops.placement import check_scratch, choose_resident, place_memories
+from tilegen.ops.placement import check_scratch, choose_resident, find_shared_room, place_memories
 from tilegen.ops.tables import define_names, known_of_reads, name_values
 from tilegen.plan import (
     PRODUCTS,
@@ -178,6 +178,7 @@ class _Builder:
         self.spec, self.memories, self.outline, self.part = spec, memories, outline(spec), part
         self.launch = replace(launch_of(spec), threads=part.threads)
         self.inside = inside_grid(spec.grid, spec.cluster)
+        self.shared_room = find_shared_room(spec)
         self.places = iter([p for p in self.outline.placed if p.role in ("", part.name)])
         self.place: Placed  # of the statement that is planned
         self.operations: dict[int, Operation] = {}
@@ -317,6 +318,7 @@ class _Builder:
             meant=self.place.meant,
             scratch_bases=self.scratch_bases,
             inside=self.inside,
+            shared_room=self.shared_room,
         )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tilegen
 from tilegen.index import bound
 from tilegen.layouts import TileLayout, counted_shape, extent_of, parse
-from tilegen.ops.partition_layout import MemoryTile, lane_axis, partition_layout, vector_elems
+from tilegen.ops.partition_layout import MemoryTile, box_layout, lane_axis, partition_layout, vector_elems
 
 extents = st.integers(1, 48) | st.sampled_from([64, 96, 128, 192, 1000, 1024])
 shapes = st.lists(extents, min_size=1, max_size=3).map(tuple).filter(lambda s: prod(s) <= 1 << 16)
@@ -136,3 +136,30 @@ def test_ops_invert_it_and_move_vectors_of_its_width(scope, dtype, rows, columns
     widths = {c.picked["elems"] for o in built.plan.operations for c in o.choices if c.question == "vector_width"}
     own = [i.extent for i in layout.shard if i.axis == "m" and i.stride == 1]
     assert widths == {min(own[-1], 16 // size) if own else 1}
+
+
+# ---------------------------------------------------------------- boxes, wide along two dimensions
+@settings(deadline=None)
+@given(st.sampled_from([32, 64, 128, 256]), st.data())
+def test_threads_own_whole_boxes(count, data) -> None:
+    box, lanes = [data.draw(st.sampled_from([1, 2, 3, 4, 8])) for _ in range(2)], [0, 0]
+    lanes[0] = data.draw(st.sampled_from([1, 2, 4, 8]))
+    lanes[1] = data.draw(st.sampled_from([1, 2, 4]))
+    shape = tuple(n * k * data.draw(st.sampled_from([1, 2, 3])) for n, k in zip(box, lanes, strict=True))
+    order = tuple(data.draw(st.permutations(range(2))))
+    layout = box_layout(MemoryTile(shape, 2, order), count, "tx", dict(enumerate(box)), dict(enumerate(lanes)))
+    thread, register = places(layout, shape, "tx")
+    assert len(set(zip(thread.tolist(), register.tolist(), strict=True))) == prod(shape) and thread.max() < count
+    at = np.stack(np.unravel_index(np.arange(prod(shape)), shape), 1)
+    mine = register < prod(box)  # the first box of each thread
+    corners = at[mine] // box
+    for t in range(thread.max() + 1):
+        assert len(np.unique(corners[thread[mine] == t], axis=0)) == 1
+    own = corners[(thread[mine] < prod(lanes)) & (register[mine] == 0)]  # threads of a warp that lie side by side
+    assert sorted(map(tuple, own)) == [(i, j) for i in range(lanes[0]) for j in range(lanes[1])]
+
+
+@pytest.mark.parametrize("box,lanes,count", [({0: 3}, {1: 2}, 32), ({0: 2}, {1: 8}, 4), ({}, {}, 0)])
+def test_boxes_that_do_not_divide_a_tile_are_refused(box, lanes, count) -> None:
+    with pytest.raises(ValueError):
+        box_layout(MemoryTile((8, 16), 4), count, "tx", box, lanes)

@@ -27,7 +27,22 @@ from tilegen.cost.accesses import Access, list_accesses, visit_role
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, bound, evaluate, multiple, substitute, terms, variables
 from tilegen.kept import keep
-from tilegen.plan import CAST, MOVE, Let, Map, Memory, Move, Plan, Repeat, Role, Step, Visit, trip_name
+from tilegen.plan import (
+    CAST,
+    MOVE,
+    Compute,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Plan,
+    Repeat,
+    Role,
+    Step,
+    Visit,
+    flatten,
+    trip_name,
+)
 
 _WIDEST_BYTES = 16
 _UNROLLED_UNASKED = 64  # steps of a loop without a pragma; 48 were seen unrolled
@@ -129,10 +144,10 @@ def _defer(a: Access, visit: Visit, uses: dict[Memory, _Uses]) -> Access:
 # ---------------------------------------------------------------- neighbours
 @dataclass
 class _Stretch:
-    """Visits that nothing stands between: no condition begins, nobody meets. ``unrolled``: loop variables' trips."""
+    """Visits that nothing stands between: no condition begins, nobody meets. ``unrolled``: names of loops' trips."""
 
     visits: list[Visit] = field(default_factory=list)
-    unrolled: dict[str, int] = field(default_factory=dict)
+    unrolled: set[str] = field(default_factory=set)
 
 
 def _list_stretches(visits: Iterable[Visit]) -> Iterator[_Stretch]:
@@ -140,7 +155,7 @@ def _list_stretches(visits: Iterable[Visit]) -> Iterator[_Stretch]:
     for visit in visits:
         step = visit.step
         if isinstance(step, Repeat) and _is_straight(step):
-            stretch.unrolled[trip_name(step.var, len(visit.position.loops))] = bound(step.count) - 1
+            stretch.unrolled.add(trip_name(step.var, len(visit.position.loops)))
         elif not _is_plain(step) and stretch.visits:
             yield stretch
             stretch = _Stretch()
@@ -150,9 +165,23 @@ def _list_stretches(visits: Iterable[Visit]) -> Iterator[_Stretch]:
 
 
 def _is_straight(step: Repeat) -> bool:
-    """Is it unrolled (short ones are unasked), and then one run of plain moves and functions of registers?"""
+    """Is it unrolled (short ones are unasked), and then one run of plain moves and functions of registers?
+
+    What it computes stands between its loads, but not between those of one trip and of the next, unless it stores.
+    """
     is_unrolled = isinstance(step.count, int) and (step.unroll or _count_copies(step) <= _UNROLLED_UNASKED)
-    return is_unrolled and all(_is_plain(s) or (isinstance(s, Repeat) and _is_straight(s)) for s in step.body)
+    steps = list(flatten(step.body))
+    if any(isinstance(s, Compute) for s in steps) and any(isinstance(s, Move) and _stores(s) for s in steps):
+        return False
+    return is_unrolled and all(map(_is_straight_part, step.body))
+
+
+def _is_straight_part(step: Step) -> bool:
+    return _is_plain(step) or isinstance(step, Compute) or (isinstance(step, Repeat) and _is_straight(step))
+
+
+def _stores(move: Move) -> bool:
+    return not move.dst.memory.traits.is_held
 
 
 def _count_copies(step: Step) -> int:
@@ -187,18 +216,18 @@ def _group_of(stretch: _Stretch, a: Access) -> tuple[Any, ...]:
 def _join_group(stretch: _Stretch, group: Sequence[Access]) -> list[Access] | None:
     """The group's accesses with neighbours joined; None if there are none."""
     one = group[0]
-    inner = [[v for v, _ in a.loops if v.name in stretch.unrolled] for a in group]
-    count = sum(prod(stretch.unrolled[v.name] for v in loops) for loops in inner)
+    inner = [[(v, bound(n) - 1) for v, n in a.loops if v.name in stretch.unrolled] for a in group]
+    count = sum(prod(n for _, n in loops) for loops in inner)
     if one.kind not in ("ld", "st") or one.width_bytes >= _WIDEST_BYTES or not 1 < count <= _MOST_COPIES:
         return None
-    if any(v in variables(c) for loops in inner for v in loops for c in one.conditions):
+    if any(v in variables(c) for loops in inner for v, _ in loops for c in one.conditions):
         return None
-    if not _may_meet(stretch, list(zip(group, inner, strict=True)), one):
+    if not _may_meet(list(zip(group, inner, strict=True)), one):
         return None
     rows: dict[frozenset[Any], dict[int, Index]] = defaultdict(dict)  # what varies -> constant -> the whole
     for a, loops in zip(group, inner, strict=True):
-        for trip in product(*(range(stretch.unrolled[v.name]) for v in loops)):
-            byte = substitute(a.byte, {v.name: k for v, k in zip(loops, trip, strict=True)})
+        for trip in product(*(range(n) for _, n in loops)):
+            byte = substitute(a.byte, {v.name: k for (v, _), k in zip(loops, trip, strict=True)})
             parts = terms(byte)
             rows[frozenset((c, f) for c, f in parts if not isinstance(f, int))][
                 sum(c * f for c, f in parts if isinstance(f, int))
@@ -212,15 +241,16 @@ def _join_group(stretch: _Stretch, group: Sequence[Access]) -> list[Access] | No
     return joined if is_fewer or any(a.text_bytes for a in joined) else None
 
 
-def _may_meet(stretch: _Stretch, group: Sequence[tuple[Access, list[Var]]], one: Access) -> bool:
+def _may_meet(group: Sequence[tuple[Access, list[tuple[Var, int]]]], one: Access) -> bool:
     """Whether any two lie side by side in one thread, or two loads at one place: a quick look, at the least of all
     other variables.
     """
     found = []
     for a, loops in group:
-        shape = [stretch.unrolled[v.name] for v in loops]
+        shape = [n for _, n in loops]
         trips = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
-        env = {v.name: v.least for v in variables(a.byte)} | {v.name: k for v, k in zip(loops, trips, strict=True)}
+        env: dict[str, Any] = {v.name: v.least for v in variables(a.byte)}
+        env |= {v.name: k for (v, _), k in zip(loops, trips, strict=True)}
         found.append(np.broadcast_to(np.asarray(evaluate(a.byte, env)), (prod(shape),)))
     apart = np.diff(np.sort(np.concatenate(found)))
     return bool((apart == one.width_bytes).any() or (one.kind == "ld" and (apart == 0).any()))

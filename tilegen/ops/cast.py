@@ -79,7 +79,7 @@ OP = Op(
     exactness=CONVERTS,
     variants=(
         Variant("registers", 20, _refuse_registers, _plan),
-        Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition")),
+        Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition"), has_scratch=True),
     ),
     flows=lambda call, threads: pair_up(call, "src", "dst"),
 )  # fmt: skip

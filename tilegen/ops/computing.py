@@ -6,22 +6,25 @@ as their vectors. Where nothing is in registers, threads share the region as cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.decisions import Choice
+from tilegen.decisions import Candidate, Choice, judge, partition_key
 from tilegen.index import Index, Var, add, substitute
 from tilegen.index.runs import counter
-from tilegen.ops.digits import keep_digits, spread_digits
 from tilegen.ops.edges import load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.formals import Formals
 from tilegen.ops.holding import check_held_alike, find_slot
+from tilegen.ops.moving import Moved, join_neighbours, move_widest
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
+from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, guard_held, own
-from tilegen.ops.shares import PreparedShare, Share, choose_share, digits_of, list_shares, widest_of
+from tilegen.ops.partition_layout import VECTOR_BYTES
+from tilegen.ops.pins import NotHad, pick, say_known
+from tilegen.ops.shares import PreparedShare, Share, Taken, choose_share, list_shares
+from tilegen.ops.staging import IN_A_TILE, Tile, fill_or_empty, list_tiles, meet_around
 from tilegen.ops.thread_loop import over
 from tilegen.plan import Block, Memory, Move, Ref, Step, register_memory, when
 from tilegen.spec.data import Call
@@ -50,20 +53,6 @@ class Made:
     make: MakeStep
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """An operand in memory as a thread holds it: the walked digits that move it, in registers of its own."""
-
-    operand: Operand
-    digits: tuple[int, ...]  # positions among the walked digits
-    extents: tuple[int, ...]
-    width: int
-
-    @property
-    def count(self) -> int:
-        return prod(self.extents)
-
-
 def refuse_dtype(dtype: str, arch: Arch) -> str | None:
     """Why an arch converts no elements of a dtype, or None."""
     has_none = dtype.startswith("float8") and "mma_fp8" not in arch.features
@@ -89,12 +78,91 @@ def stretch_all(call: Call, context: Context, shape: tuple[int, ...], cache: str
     return tuple(found)
 
 
+@dataclass(frozen=True)
+class _Way:
+    """How an op is carried out: its steps and their accesses, what was chosen, and the tile that an array goes through.
+
+    ``text``: the partition's name, "" where registers say who has what.
+    """
+
+    steps: tuple[Step, ...]
+    counted: CountedSteps
+    text: str
+    taken: Taken
+    elems: Choice
+    tile: Tile | None = None
+
+
 def plan_computed(
     context: Context, call: Call, results: Sequence[Made], computed: Computed, name: str
 ) -> Planned:  # fmt: skip
     """The function that computes every element of each result: the cheapest of the ways to share the work, and of the
     widths of access that all of it allows. Raises Refused where threads hold a result that have no part in it.
+
+    An array that no partition takes whole may go through shared memory of the op's own, if that costs less.
     """
+    pinned = call.fields.partition
+    is_tiled = pinned is not None and IN_A_TILE in pinned
+    plain = _choose_way(context, _pin(call, None, None) if is_tiled else call, results, computed, name)
+    ways = [plain, *_list_tiled(context, call, plain, results, computed, name)] if plain.text else [plain]
+    allowed = [w for w in ways if pinned in (None, w.text)]
+    if not allowed:
+        known = [w.text for w in ways[1:]]
+        tiles = f"arrays go through shared memory as {say_known(map(repr, known))}" if known else ""
+        raise NotHad("partition", tiles or "no array goes through shared memory here", known)
+    best, why_pinned = pick(ways, lambda w: w in allowed, lambda w: w.counted.cost, partition_key)
+    choices = _say_ways(ways, best, why_pinned) if len(ways) > 1 else best.taken.choices
+    pins = tuple((key, best.text if key == "partition" else value) for key, value in best.taken.pins)
+    counted = tuple(c for w in allowed for c in (w.taken.counted if w.tile is None else (w.counted,)))
+    scratch = (best.tile.memory,) if best.tile else ()
+    return Planned(best.steps, best.counted.cost, (*choices, best.elems), pins, scratch, counted)
+
+
+def _pin(call: Call, partition: str | None, width: int | None) -> Call:
+    fields: Any = call.fields
+    return replace(call, fields=fields.model_copy(update={"partition": partition, "width": width}))
+
+
+def _say_ways(ways: Sequence[_Way], best: _Way, why_pinned: str) -> tuple[Choice, ...]:
+    """The choices of the best way, those of others among the candidates of its partition."""
+    own = {c.question: c for c in ways[0].taken.choices}
+    found = [(c.value, c.cost) for c in own["partition"].candidates if c.cost]
+    found += [(w.text, w.counted.cost) for w in ways[1:]]
+    least = best.counted.cost
+    candidates = tuple(Candidate(v, c, judge(c, least, v == best.text, partition_key)) for v, c in found)
+    pinned_there = "" if own["partition"].proof.startswith("the cheapest") else own["partition"].proof
+    why = why_pinned or pinned_there or f"the cheapest of {len(found)}; a sector counts as two instructions"
+    choice = Choice("partition", best.text, candidates, why)
+    return (choice, *(c for c in best.taken.choices if c.question != "partition"))
+
+
+def _list_tiled(
+    context: Context, call: Call, plain: _Way, results: Sequence[Made], computed: Computed, name: str
+) -> Iterator[_Way]:
+    """The ways in which one array goes through a tile; those with pins of their own where these are of such a way."""
+    operands = (*(result.dst for result in results), *computed.operands)
+    pinned, width = call.fields.partition, call.fields.width
+    for tile in list_tiles(context, call, operands, plain.counted):
+        staged, k = operands[tile.number], tile.number - len(results)
+        said, is_written = tile.say(staged), k < 0
+        made = [replace(r, dst=tile.operand) if n == tile.number else r for n, r in enumerate(results)]
+        given = tuple(tile.operand if n == k else o for n, o in enumerate(computed.operands))
+        is_mine = pinned is not None and pinned.endswith(said)
+        own = pinned.removesuffix(said) if is_mine and pinned else None
+        try:
+            way = _choose_way(
+                context, _pin(call, own, width if is_mine or pinned is None else None), made,
+                replace(computed, operands=given), name,
+            )  # fmt: skip
+            copied = fill_or_empty(context, call, staged, tile, is_written)
+        except Refused:
+            continue
+        steps = meet_around(call, copied.steps, way.steps, is_written)
+        yield replace(way, steps=steps, counted=context.count(*steps), text=way.text + said, tile=tile)
+
+
+def _choose_way(context: Context, call: Call, results: Sequence[Made], computed: Computed, name: str) -> _Way:
+    """The cheapest way with every operand where it lies. Raises Refused, and NotHad, as ``choose_share`` does."""
     operands = (*(result.dst for result in results), *computed.operands)
     others = [o for o in operands if not o.memory.traits.is_held]
 
@@ -103,55 +171,56 @@ def plan_computed(
         for result in results:
             if result.dst.memory.traits.is_held and result.dst != share.owner:
                 check_held_alike(context, call.scope, owned, own(context, result.dst, []))
-        makes = [result.make for result in results]
-        return PreparedShare(
-            share,
-            owned,
-            lambda cap: _compute_all(ElementLoop(context, call, owned, operands, cap), computed, makes, name),
-        )
+        return prepare_share(
+            share, lambda cap: ElementLoop(context, call, owned, operands, cap),
+            lambda loop: _compute_all(loop, computed, [result.make for result in results], name),
+        )  # fmt: skip
 
-    shares = list_shares(context, call, operands, computed.shape)
-    best, taken = choose_share(context, call, others, shares, prepare)
+    best, taken = choose_share(context, call, list_shares(context, call, operands, computed.shape), prepare)
     owner = best.share.owner.buffer
     whose = owner.name if owner.mark else "this partition"
-    mine = Choice("elements_per_thread", best.owned.count, (), f"what {whose} gives to one")
-    return Planned((taken.block,), taken.cost, (*taken.choices, mine), taken.pins, counted=taken.counted)
+    elems = Choice("elements_per_thread", best.owned.count, (), f"what {whose} gives to one")
+    return _Way((taken.block,), context.count(taken.block), best.share.text, taken, elems)
 
 
 class ElementLoop:
     """The parts of a function that walks the elements of ``owned``: loads, places of an element, stores.
 
-    ``operands`` are numbered; what of them lies in memory has registers of its own (``registers``), loaded before and
-    stored after in accesses of at most ``cap`` elements.
+    ``operands`` are numbered, those that the call writes first; what of them lies in memory has registers of its own
+    (``registers``), loaded before and stored after in accesses of at most ``cap`` elements.
     """
 
     def __init__(self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], cap: int):
         self.context, self.call, self.owned, self.operands = context, call, owned, tuple(operands)
-        self.distinct = _distinct(self.operands)
+        written = len(call.fields_written)
+        parts = range(written), range(written, len(operands))
+        moves = [move_widest(owned, one, cap) for part in parts for one in join_neighbours(operands, part)]
+        self.loaded = {k: moved for moved in moves for k in moved.joined.members}
+        seen = {k: moved.joined.operand for k, moved in self.loaded.items()}
+        self.distinct = _distinct([seen.get(k, o) for k, o in enumerate(operands)], moves)
         flat = [o.memory.traits.is_held or not (may_pass_end(o) or owned.limits) for o in self.distinct]
         self.e = context.fresh("e")
         self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.e})
-        in_memory = [k for k, o in enumerate(self.operands) if not o.memory.traits.is_held]
-        self.loaded = {k: self._load(self.operands[k], side, cap) for side, k in enumerate(in_memory, 1)}
-        self.held: dict[int, Memory] = {}
         self.taken = {m.name for m in self.formals.formals}
-        for k, loaded in self.loaded.items():
-            formal = self.formals.formals[self.distinct.index(loaded.operand)]
-            self.held[k] = self.new_registers(f"{formal.name.lower()}_vals", formal.dtype, loaded.count)
+        self.held = {moved: self._hold(moved) for moved in moves}
 
     @property
     def registers(self) -> tuple[Memory, ...]:
         return tuple(self.held.values())
 
     @property
+    def widest(self) -> int:
+        """Elements of the widest access of memory, 0 where nothing is in memory."""
+        return max((moved.width for moved in self.held), default=0)
+
+    @property
     def number(self) -> Index:
         """The number of an element among those of its thread, in the order of registers."""
         return self.owned.number()
 
-    def _load(self, operand: Operand, side: int, cap: int) -> _Loaded:
-        digits = digits_of(self.owned, side)
-        extents = tuple(self.owned.extents[k] for k in digits)
-        return _Loaded(operand, digits, extents, widest_of(self.owned, side, operand, cap))
+    def _hold(self, moved: Moved) -> Memory:
+        formal = self.formals.formals[self.distinct.index(moved.joined.operand)]
+        return self.new_registers(f"{formal.name.lower()}_vals", formal.dtype, moved.count)
 
     def new_registers(self, name: str, dtype: str, count: int) -> Memory:
         """Registers of a thread, under a name that nothing else has in the function."""
@@ -159,34 +228,30 @@ class ElementLoop:
         self.taken.add(name)
         return register_memory(name, dtype, count)
 
-    def access(self, k: int, is_load: bool) -> tuple[Step, ...]:
-        """All accesses of operand ``k``, which lies in memory, in order."""
-        loaded, held = self.loaded[k], self.held[k]
-        steps = loaded.count // loaded.width
-        number = counter(self.owned.step, steps, loaded.width)
-        side = self.distinct.index(loaded.operand)
-        is_cut = may_cut(loaded.operand, loaded.width, self.owned.innermost)
+    def access(self, numbers: Sequence[int], is_load: bool) -> tuple[Step, ...]:
+        """All accesses of those of these operands that lie in memory, in order."""
+        moved = dict.fromkeys(self.loaded[k] for k in numbers if k in self.loaded)
+        return tuple(step for one in moved for step in self._access(one, is_load))
+
+    def _access(self, moved: Moved, is_load: bool) -> tuple[Step, ...]:
+        operand, width, held = moved.joined.operand, moved.width, self.held[moved]
+        steps = moved.count // width
+        number = counter(self.owned.step, steps, width)
+        side = self.distinct.index(operand)
+        is_cut = may_cut(operand, width, moved.run)
         one = see_access(
-            loaded.width, lambda k: guard_held(self.owned, loaded.operand, self._at(loaded, add(number, k))),
-            lambda k: self.formals.see(side, ref_at(loaded.operand, self._at(loaded, add(number, k)))),
-            Var(self.e, loaded.width) if is_cut else None, loaded.operand.pad,
+            width, lambda k: guard_held(self.owned, operand, moved.at(add(number, k))),
+            lambda k: self.formals.see(side, ref_at(operand, moved.at(add(number, k)))),
+            Var(self.e, width) if is_cut else None, operand.pad,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return over(counter(self.owned.step, steps), moves)
 
-    def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:
-        """Everything of these operands that lies in memory, loaded."""
-        return tuple(step for k in operands if k in self.loaded for step in self.access(k, is_load=True))
-
-    def _at(self, loaded: _Loaded, number: Index) -> tuple[Index, ...]:
-        """The region's coordinates of element ``number`` of those that the thread has of an operand."""
-        return self.owned.element(spread_digits(number, self.owned.extents, loaded.digits))[0]
-
     def see(self, k: int, at: Index | None = None) -> Ref:
         """The register that holds operand ``k``'s element for element number ``at``, by default the loop's."""
         operand, number = self.operands[k], self.number if at is None else at
-        if k in self.held:
-            return self.held[k][keep_digits(number, self.owned.extents, self.loaded[k].digits)]
+        if (moved := self.loaded.get(k)) is not None:
+            return self.held[moved][moved.number_of(number, k)]
         if operand.memory == self.owned.operand.memory and operand.region == self.owned.operand.region:
             slot = self.owned.element(number)[1]
         else:
@@ -203,6 +268,14 @@ class ElementLoop:
         """The integers of the place, with index(d) written out."""
         at, _ = self.owned.element(self.number)
         return tuple(substitute(x, coordinates_of(computed.shape, at)) for x in computed.wholes)
+
+
+def prepare_share(
+    share: Share, walk: Callable[[int], ElementLoop], build: Callable[[ElementLoop], Block]
+) -> PreparedShare:
+    """A share by the loops over its elements with accesses of at most so many, and the function made of one."""
+    widest = walk(VECTOR_BYTES)
+    return PreparedShare(share, widest.owned, widest.widest, lambda cap: build(walk(cap)))
 
 
 def _compute_all(loop: ElementLoop, computed: Computed, makes: Sequence[MakeStep], name: str) -> Block:
@@ -222,8 +295,8 @@ def _compute_all(loop: ElementLoop, computed: Computed, makes: Sequence[MakeStep
             late.append(Move(dst, new[-1][0]))
             dst = new[-1][0]
         body.append(make(dst, read, loop.wholes(computed)))
-    inside = (*loop.loads(sources), *loop.repeat((*body, *late)))
-    stores = tuple(step for k in results if k in loop.loaded for step in loop.access(k, is_load=False))
+    inside = (*loop.access(sources, is_load=True), *loop.repeat((*body, *late)))
+    stores = loop.access(results, is_load=False)
     if all(k in loop.loaded for k in results):
         inside = loop.owned.guard((*inside, *stores), stores=True)
     else:
@@ -243,10 +316,12 @@ def coordinates_of(shape: Sequence[int], at: Sequence[Index]) -> Mapping[str, In
     return {coordinate(d, shape[d]).name: x for d, x in zip(long, at, strict=True)}
 
 
-def _distinct(operands: Sequence[Operand]) -> tuple[Operand, ...]:
-    """The operands that are parameters of the function: of those in the same registers, one."""
+def _distinct(operands: Sequence[Operand], moves: Sequence[Moved]) -> tuple[Operand, ...]:
+    """The operands that are parameters of the function: of those in the same registers, or moved together, one."""
+    later = {k for moved in moves for k in moved.joined.members if k != min(moved.joined.members)}
     found: list[Operand] = []
-    for o in operands:
-        if not o.memory.traits.is_held or all(o.memory != other.memory for other in found):
+    for k, o in enumerate(operands):
+        is_held = o.memory.traits.is_held
+        if k not in later and not (is_held and any(o.memory == other.memory for other in found)):
             found.append(o)
     return tuple(found)

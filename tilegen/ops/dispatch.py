@@ -46,7 +46,8 @@ def attempt(variant: Variant, call: Call, context: Context) -> Attempt:
     Raises ProofError where what it costs takes too long to count.
     """
     try:
-        return _attempt(_Case(variant, context.seen_by(call), call, context))
+        scratch = (context.shared_top, context.shared_room) if variant.has_scratch else ()
+        return _attempt(_Case(variant, (*context.seen_by(call), *scratch), call, context))
     except ProofError as error:
         raise ProofError([replace(d, mark=d.mark or call.mark) for d in error.diagnostics]) from None
 

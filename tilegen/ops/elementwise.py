@@ -142,7 +142,7 @@ OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), several=("dst",), edge="edge", pad="pad", expression="expr",
     named="with", extents=lambda fields, regions, operands: regions[list_fields(regions, ("dst",))[0]].shape,
     check=_check, reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
     flows=lambda call, threads: broadcast(call, (*call.fields_written, *call.fields_read), _shape_of(call)),
     check_dtypes=refuse_uncomputed,
 )  # fmt: skip

@@ -177,7 +177,7 @@ class Reduction:
         loop, registers, steps = self.loop, list(self.loop.registers), list[Step]()
         found: dict[int, Memory] = {}
         for wave in self._list_waves():
-            loads = () if found else loop.loads(self.sources)
+            loads = () if found else loop.access(self.sources, is_load=True)
             found |= self._fold(wave, loads, found, registers, steps)
         for k, result in enumerate(self.results):  # dst may be among what was read
             if result.apart is None:

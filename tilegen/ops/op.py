@@ -71,6 +71,7 @@ class Variant:
     constrain: Callable[[Call, Buffer], str | None] | None = None
     adapts: bool = False
     pins: tuple[str, ...] = ()
+    has_scratch: bool = False
 
 
 @dataclass(frozen=True)

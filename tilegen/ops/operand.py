@@ -60,7 +60,8 @@ class Context:
     ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together.
     ``announced_bytes``: what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one
     before it does. ``meant``: what holds where the call stands. ``scratch_bases``: by scope, where shared memory of
-    ops' own begins, in bytes behind all shared buffers. ``inside``: what holds of the place of a CTA in the grid.
+    ops' own begins, in bytes behind all shared buffers; ``shared_room``: bytes that it may reach, so that as many CTAs
+    as the spec wants fit. ``inside``: what holds of the place of a CTA in the grid.
     """
 
     arch: Arch
@@ -76,6 +77,7 @@ class Context:
     meant: Meant | None = field(default=None, compare=False)
     scratch_bases: Mapping[str, int] = field(default_factory=dict)
     inside: tuple[Index, ...] = ()
+    shared_room: int = 0
 
     @property
     def known(self) -> tuple[Index, ...]:
@@ -112,11 +114,15 @@ class Context:
         """Shared memory of an op's own, behind all shared buffers; all ops of one scope have it in the same place, from
         byte ``first`` on.
         """
-        shared = (m for m in self.memories.values() if m.traits.is_pooled)
-        top = max((m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in shared), default=0)
         base = self.scratch_bases.get(scope, 0) + first
         name = self.fresh(f"scratch_{dtype}_{elems}" + (f"_from_{base}" if base else ""))
-        return flat_memory(name, dtype, elems, SHARED.name, offset_bytes=align_shared(top) + base)
+        return flat_memory(name, dtype, elems, SHARED.name, offset_bytes=self.shared_top + base)
+
+    @property
+    def shared_top(self) -> int:
+        """The byte behind all shared buffers."""
+        shared = (m for m in self.memories.values() if m.traits.is_pooled)
+        return align_shared(max((m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in shared), default=0))
 
     def early_dims(self, call: Call, region: Region) -> frozenset[int]:
         """The dimensions in which a region of a global array, which the call clips, may begin before the array."""

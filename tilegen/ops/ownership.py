@@ -75,9 +75,11 @@ class Ownership:
         """Whether the region has an element at these coordinates, of those that digits count."""
         return every(*(less(at[d], n) for d, n in self.limits))
 
-    def keeps_together(self, elems: int) -> bool:
-        """Are ``elems`` neighbours in register order, from a multiple of them on, all in the region or all beyond?"""
-        places = self.innermost.places
+    def keeps_together(self, elems: int, run: Digit | None = None) -> bool:
+        """Are ``elems`` neighbours along a run of walked digits, from a multiple of them on, all in the region or all
+        beyond? By default in register order.
+        """
+        places = (run or self.innermost).places
         limits = [n for d, n in self.limits if d in {place[0] for place in places}]
         return not limits or (places[-1][2] % elems == 0 and all(n % elems == 0 for n in limits))
 

@@ -5,7 +5,7 @@ Copies of memories walk a tile so without naming a layout; here the partition is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
@@ -96,8 +96,41 @@ def partition_layout(
     vector = _split_vector(extents, width_elems)
     left = [n // k for n, k in zip(extents, vector, strict=True)]
     lanes = _deal_lanes(left, min(_LANES, threads), beside) if beside else (1,) * len(left)
-    over = tuple(n // k for n, k in zip(left, lanes, strict=True))
-    dealt = _deal(over, threads // prod(lanes), prod(vector) * tile.elem_bytes, sharing)
+    return _share_out(tile, (threads, axis), vector, lanes, sharing)
+
+
+def box_layout(
+    tile: MemoryTile, threads: int, axis: str, box: Mapping[int, int], lanes: Mapping[int, int]
+) -> TileLayout:
+    """The layout over a tile that gives each thread whole boxes, wide along several dimensions at once.
+
+    ``box`` and ``lanes``: by dimension, the elements of a box and the threads of a warp side by side, which divide its
+    length; 1 along others. Registers and threads count the fastest dimension first.
+
+    >>> print(box_layout(MemoryTile((64, 64), 4), 32, "tx", {0: 4, 1: 4}, {0: 4, 1: 8}))
+    S[(4, 4, 4, 2, 8, 4):(32, 8@tx, 4, 16, 1@tx, 1)]
+
+    Raises ValueError for threads below 1, more lanes than threads, what does not divide a length, and more than one
+    thread without an axis.
+    """
+    _check(threads, axis, 1)
+    vector, beside = ([found.get(d, 1) for d in tile.fastest] for found in (box, lanes))
+    whole = [n * k for n, k in zip(vector, beside, strict=True)]
+    if prod(beside) > threads or any(tile.lengths[d] % n for d, n in zip(tile.fastest, whole, strict=True)):
+        raise ValueError(f"{threads} threads do not share {tuple(tile.lengths)}: boxes of {box}, {lanes} side by side")
+    return _share_out(tile, (threads, axis), vector, beside, "evenly")
+
+
+def _share_out(
+    tile: MemoryTile, threads: tuple[int, str], vector: Sequence[int], lanes: Sequence[int], sharing: Sharing
+) -> TileLayout:
+    """The layout where ``lanes`` of a warp lie side by side, and the other threads along what is left.
+
+    ``threads``: how many there are, and the axis that numbers them. Vectors and lanes are by dimension, fastest first.
+    """
+    count, axis = threads
+    over = tuple(tile.lengths[d] // (n * k) for d, n, k in zip(tile.fastest, vector, lanes, strict=True))
+    dealt = _deal(over, count // prod(lanes), prod(vector) * tile.elem_bytes, sharing)
     steps = [-(-n // k) for n, k in zip(over, dealt, strict=True)]
     shard = _lay_out(tile.fastest, (vector, steps), (lanes, dealt), axis or "m")
     if axis and prod(lanes) * prod(dealt) == 1:  # one of all owns the tile: its axis says whose it is

@@ -34,6 +34,15 @@ def check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
             raise SpecError(Diagnostic("TG210", message, None, "let fewer warps share a result"))
 
 
+def find_shared_room(spec: Spec) -> int:
+    """Bytes of shared memory that a CTA may take beside its barriers, so that as many CTAs as the spec wants fit."""
+    arch, each = ARCHES[spec.arch], ARCHES[spec.arch].max_shared_bytes_per_cta
+    if spec.ctas_per_sm:
+        share = arch.shared_bytes_per_sm // spec.ctas_per_sm // arch.shared_unit_bytes * arch.shared_unit_bytes
+        each = min(each, share - arch.reserved_shared_bytes_per_cta)
+    return each - sum(b.slots for b in outline(spec).barriers.values()) * BARRIER_BYTES
+
+
 @keep
 def place_memories(spec: Spec) -> dict[str, Memory]:
     """The memory of every buffer. Shared buffers lie in order of appearance; a view lies on its root.

@@ -19,7 +19,7 @@ from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.near_words import suggest
-from tilegen.ops.computing import Computed, ElementLoop, stretch, stretch_all
+from tilegen.ops.computing import Computed, ElementLoop, prepare_share, stretch, stretch_all
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import Flow, broadcast, reduced, span_shapes
 from tilegen.ops.folding import (
@@ -38,7 +38,6 @@ from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import MostWidth, Pad, Several, SharePin
 from tilegen.ops.scratch import Scratch
 from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
-from tilegen.plan import Block
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields, list_fields, name_of_result, result_field
 from tilegen.spec.shapes import drop_ones
@@ -254,13 +253,12 @@ def _plan(call: Call, context: Context) -> Planned:
         split = split_threads(context, call, owned, axis)
         results = _list_results(call, context, owned, split, axis)
 
-        def build(cap: int) -> Block:
-            loop = ElementLoop(context, call, owned, (*written, *sources), cap)
-            return Reduction(context, call, loop, split, axis, computed, results).block(name)
+        return prepare_share(
+            share, lambda cap: ElementLoop(context, call, owned, (*written, *sources), cap),
+            lambda loop: Reduction(context, call, loop, split, axis, computed, results).block(name),
+        )  # fmt: skip
 
-        return PreparedShare(share, owned, build)
-
-    best, taken = choose_share(context, call, others, list_shares(context, call, sources, shape), prepare)
+    best, taken = choose_share(context, call, list_shares(context, call, sources, shape), prepare)
     split = split_threads(context, call, best.owned, axis)
     order = Choice("order", _say_order(best.owned, split), (), f"registers and {split.word} ascending, lanes by xor")
     results = _list_results(call, context, best.owned, split, axis)
@@ -316,6 +314,6 @@ OP = Op(
     pad="pad", expression="expr", named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
     flows=lambda call, threads: _list_flows(call),
 )  # fmt: skip

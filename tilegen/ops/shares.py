@@ -6,21 +6,22 @@ accesses of each way are counted, as wide as they can be, and the cheapest is ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, product
+from math import gcd
 
 from tilegen import layouts
 from tilegen.decisions import Candidate, Choice, Cost, judge, partition_key
 from tilegen.index import bound
-from tilegen.ops.edges import allows_run
-from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, bind, ref_at
+from tilegen.ops.operand import STRETCHED, Context, CountedSteps, Operand, Refused, bind
 from tilegen.ops.ownership import Ownership
 from tilegen.ops.partition_layout import (
     SECTOR_BYTES,
     SHARINGS,
     VECTOR_BYTES,
     MemoryTile,
+    box_layout,
     lane_axis,
     partition_layout,
     vector_elems,
@@ -29,6 +30,10 @@ from tilegen.ops.pins import NotHad, Pin, choose, pick, say_known
 from tilegen.plan import Block, Memory
 from tilegen.spaces import REGISTER
 from tilegen.spec.data import Buffer, Call, Region
+
+_FAR = 1 << 62  # further than any two elements lie apart
+_MOST_BOX_BYTES = 256  # of all arrays: 64 registers
+_LINE_BYTES = 128  # global memory is cached by lines of four sectors: a request looks each of its lines up
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,20 @@ class NewPartition:
 
 @dataclass(frozen=True)
 class PreparedShare:
-    """A share, the elements that a thread has by it, and the function with accesses of at most so many elements."""
+    """A share, the elements that a thread has by it, and the function with accesses of at most so many elements.
+
+    ``widest``: elements of the widest access of memory that it has; 0 where nothing is in memory.
+    """
 
     share: Share
     owned: Ownership
+    widest: int
     build: Callable[[int], Block]
+
+    @property
+    def caps(self) -> list[int]:
+        """Elements that an access may have: powers of two, the widest first; 1 where nothing is in memory."""
+        return [1 << k for k in reversed(range(max(1, self.widest).bit_length()))]
 
 
 @dataclass(frozen=True)
@@ -123,14 +137,67 @@ def list_partitions(
             text += f", {sharing}" if sharing != "evenly" else ""
             found.setdefault(layout, NewPartition(layout, elems * narrowest, text))
             width = elems // 2
+    for box in list_boxes(covering, shape, threads):
+        layout = box_layout(MemoryTile(shape, narrowest, box.order), threads, axis, box.elems, box.lanes)
+        found.setdefault(layout, NewPartition(layout, max(box.elems.values()) * narrowest, box.text))
     return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class Box:
+    """Elements of a thread that are wide along the fastest dimensions of two arrays, and the threads of a warp.
+
+    ``order``: the dimensions from the slowest to the fastest of one of the arrays. ``elems`` and ``lanes`` are by
+    dimension.
+    """
+
+    order: tuple[int, ...]
+    elems: Mapping[int, int]
+    lanes: Mapping[int, int]
+    text: str
+
+
+def list_boxes(covering: Sequence[Operand], shape: tuple[int, ...], threads: int) -> Iterator[Box]:
+    """Every box that two arrays which run along different dimensions allow, with the ways to lay out a warp in which an
+    access fills whole sectors of each array, or of all of its fastest dimension, and meets the fewest lines.
+    """
+    by_fastest = {_order_of(o, shape)[-1]: o for o in reversed(covering) if o.memory.traits.has_sectors}
+    lanes, bytes_of_all = min(32, threads), sum(o.elem_bytes for o in covering)
+    for (p, one), (q, other) in combinations(reversed(by_fastest.items()), 2):
+        for a, b in product(_counts_along(one, shape[p]), _counts_along(other, shape[q])):
+            if a * b == 1 or a * b * bytes_of_all > _MOST_BOX_BYTES:
+                continue
+            found: dict[int, list[Box]] = {}
+            for beside in (1 << k for k in range(lanes.bit_length())):
+                across = gcd(lanes // beside, shape[q] // b)
+                sides = (p, a, beside, one), (q, b, across, other)
+                if lanes % beside or not all(_fills_sectors(shape[d], n, k, o) for d, n, k, o in sides):
+                    continue
+                text = f"{a} of {one.buffer.name}'s by {b} of {other.buffer.name}'s at once"
+                text += f", {beside} by {across} threads side by side"
+                box = Box(_order_of(one, shape), {p: a, q: b}, {p: beside, q: across}, text)
+                lines = sum(-(-n * k * o.elem_bytes // _LINE_BYTES) * (lanes // k) for _, n, k, o in sides)
+                found.setdefault(lines, []).append(box)
+            yield from found[min(found)] if found else ()
+
+
+def _counts_along(operand: Operand, length: int) -> list[int]:
+    """Elements along an array's fastest dimension that a thread may have at once: of vectors, or all of a short one."""
+    most = VECTOR_BYTES // operand.elem_bytes
+    counts = [1 << k for k in reversed(range(most.bit_length())) if length % (1 << k) == 0]
+    return counts if length in counts or length > most else [length, *counts]
+
+
+def _fills_sectors(length: int, elems: int, lanes: int, operand: Operand) -> bool:
+    along = elems * lanes
+    return length % along == 0 and (along == length or along * operand.elem_bytes % SECTOR_BYTES == 0)
 
 
 def _order_of(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The dimensions of the region from the slowest in memory to the fastest."""
     long = [k for k, n in enumerate(shape) if n > 1]
     strides = dict(zip(long, (_stride(operand, d) for d in operand.dims), strict=True))
-    return tuple(sorted(range(len(shape)), key=lambda k: (-strides.get(k, 1 << 62), k)))
+    return tuple(sorted(range(len(shape)), key=lambda k: (-strides.get(k, _FAR), k)))
 
 
 def _stride(operand: Operand, d: int) -> int:
@@ -139,40 +206,37 @@ def _stride(operand: Operand, d: int) -> int:
 
 # ---------------------------------------------------------------- the cheapest of them
 def choose_share(
-    context: Context, call: Call, others: Sequence[Operand], shares: Sequence[Share],
-    prepare: Callable[[Share], PreparedShare],
-) -> tuple[PreparedShare, Taken]:  # fmt: skip
+    context: Context, call: Call, shares: Sequence[Share], prepare: Callable[[Share], PreparedShare]
+) -> tuple[PreparedShare, Taken]:
     """The cheapest of the shares that can be, by accesses as wide as can be, and of its widths the cheapest.
 
-    ``others``: the operands in memory. Raises Refused, as ``prepare`` does, where no share can be, and NotHad where
-    none is as the call's ``partition`` and ``width`` say.
+    Raises Refused, as ``prepare`` does, where no share can be, and NotHad where none is as the call's ``partition`` and
+    ``width`` say.
     """
     if not shares[0].text:
         if call.fields.partition is not None:
             owner = shares[0].owner.buffer.name
             raise NotHad("partition", f"the threads that own {owner} have its elements")
         only = prepare(shares[0])
-        return only, choose_widths(context, only.owned, others, only.build, call.fields.width)
+        return only, choose_widths(context, only, call.fields.width)
     found: list[tuple[CountedSteps, PreparedShare]] = []
     reasons: list[Refused] = []
     for share in shares:
         try:
             made = prepare(share)
-            block = made.build(_access_caps(made.owned, others)[0])
+            block = made.build(made.caps[0])
         except Refused as reason:
             reasons.append(reason)
             continue
         found.append((context.count(block), made))
     if not found:
         raise reasons[0]
-    allowed = tuple(counted for counted, made in found if _has_pins(call, others, made))
+    allowed = tuple(counted for counted, made in found if _has_pins(call, made))
     if not allowed:
-        raise _miss(call, others, [made for _, made in found])
-    (taken_share, best), why_pinned = pick(
-        found, lambda f: _has_pins(call, others, f[1]), lambda f: f[0].cost, partition_key
-    )
+        raise _miss(call, [made for _, made in found])
+    (taken_share, best), why_pinned = pick(found, lambda f: _has_pins(call, f[1]), lambda f: f[0].cost, partition_key)
     least = taken_share.cost
-    taken = choose_widths(context, best.owned, others, best.build, call.fields.width)
+    taken = choose_widths(context, best, call.fields.width)
     candidates = tuple(
         Candidate(m.share.text, c.cost, judge(c.cost, least, m is best, partition_key)) for c, m in found
     )
@@ -182,67 +246,35 @@ def choose_share(
     return best, Taken(taken.block, taken.cost, (choice, *taken.choices), pins, (*allowed, *taken.counted))
 
 
-def _has_pins(call: Call, others: Sequence[Operand], made: PreparedShare) -> bool:
+def _has_pins(call: Call, made: PreparedShare) -> bool:
     partition, width = call.fields.partition, call.fields.width
-    return partition in (None, made.share.text) and (width is None or width in _access_caps(made.owned, others))
+    return partition in (None, made.share.text) and (width is None or width in made.caps)
 
 
-def _miss(call: Call, others: Sequence[Operand], found: Sequence[PreparedShare]) -> NotHad:
+def _miss(call: Call, found: Sequence[PreparedShare]) -> NotHad:
     """Which pin cannot be had, and what can be in its place; a partition is believed before a width."""
     partition, known = call.fields.partition, [made.share.text for made in found]
     if partition is not None and partition not in known:
         return NotHad("partition", f"partitions are {'; '.join(known)}", known)
     own = [made for made in found if partition in (None, made.share.text)]
-    caps = sorted({cap for made in own for cap in _access_caps(made.owned, others)}, reverse=True)
+    caps = sorted({cap for made in own for cap in made.caps}, reverse=True)
     return NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
 
 
-def choose_widths(
-    context: Context, owned: Ownership, others: Sequence[Operand], build: Callable[[int], Block], pinned: int | None
-) -> Taken:
-    """The cheapest function of those with accesses of at most so many elements (``build(cap)``).
+def choose_widths(context: Context, made: PreparedShare, pinned: int | None) -> Taken:
+    """The cheapest function of those with accesses of at most so many elements.
 
-    ``others``: the operands in memory; where there are none, nothing is chosen. Raises NotHad where ``pinned`` is not
-    such a number.
+    Where nothing is in memory, nothing is chosen. Raises NotHad where ``pinned`` is not such a number.
     """
-    caps = _access_caps(owned, others)
-    if pinned is not None and not (others and pinned in caps):
-        if not others:
-            raise NotHad("width", "nothing of it is in memory")
-        raise NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
-    chosen = choose(context, caps, build, lambda n: pinned in (None, n), lambda n: {"elems": n})
-    if not others:
+    if pinned is not None and not made.widest:
+        raise NotHad("width", "nothing of it is in memory")
+    if pinned not in (None, *made.caps):
+        raise NotHad("width", f"accesses have up to {say_known(made.caps)} elements", made.caps)
+    chosen = choose(context, made.caps, made.build, lambda n: pinned in (None, n), lambda n: {"elems": n})
+    if not made.widest:
         return Taken(chosen.block, chosen.cost, (), (), chosen.counted)
     cap = chosen.value
-    why = "the widest that any operand in memory allows" if cap == caps[0] else f"the cheapest of {len(caps)}"
+    is_widest = cap == made.caps[0]
+    why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(made.caps)}"
     choice = Choice("vector_width", {"elems": cap}, chosen.candidates, chosen.why_pinned or why)
     return Taken(chosen.block, chosen.cost, (choice,), (("width", cap),), chosen.counted)
-
-
-def _access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
-    """Elements that an access may have: powers of two, the widest first; 1 where nothing is in memory."""
-    if not others:
-        return [1]
-    widest = max(widest_of(owned, k + 1, o, VECTOR_BYTES) for k, o in enumerate(others))
-    return [1 << k for k in range(widest.bit_length() - 1, -1, -1)]
-
-
-def widest_of(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
-    """The widest access of an operand in memory of at most ``cap`` elements: neighbours in the order of registers."""
-    loaded = digits_of(owned, side)
-    if not loaded or loaded[-1] != len(owned.walked) - 1:
-        return 1
-    digit, width = owned.digits[owned.walked[-1]], 1
-    while width * 2 <= cap and digit.extent % (width * 2) == 0 and owned.keeps_together(width * 2):
-        at, _ = owned.element(owned.number(width * 2))
-        ref = ref_at(operand, at)
-        if not allows_run(operand, ref, width * 2, digit, side):
-            break
-        width *= 2
-    return width
-
-
-def digits_of(owned: Ownership, side: int) -> tuple[int, ...]:
-    """The walked digits that move operand number ``side``."""
-    strides = [owned.digits[k].strides[side] for k in owned.walked]
-    return tuple(n for n, stride in enumerate(strides) if not (isinstance(stride, int) and stride == 0))
