@@ -22,7 +22,6 @@ from tilegen.plan import (
     Arrive,
     Await,
     Commit,
-    Fetch,
     Follow,
     Let,
     Memory,
@@ -36,9 +35,9 @@ from tilegen.plan import (
     Sync,
     Wait,
     When,
+    drop_unused,
     flatten,
     join_memories,
-    names_used,
     when,
 )
 from tilegen.scopes import SCOPES, inside_grid, threads_of
@@ -380,19 +379,6 @@ def _after(named: Sequence[Let], enclose: Enclose) -> Enclose:
         return enclose
     before = tuple(named)
     return lambda inner: enclose((*before, *inner))
-
-
-def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
-    """The steps without names that none after them uses."""
-    if not any(isinstance(step, Let | Fetch) for step in steps):
-        return tuple(steps)
-    kept: list[Step] = []
-    used: frozenset[str] = frozenset()
-    for step in reversed(steps):
-        if not isinstance(step, Let | Fetch) or step.var.name in used:
-            kept.append(step)
-            used |= names_used((step,))
-    return tuple(reversed(kept))
 
 
 def _wrap_in(loop: Loop, number: int, trip: Var, count: Index, value: Index) -> Enclose:

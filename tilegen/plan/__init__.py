@@ -6,7 +6,7 @@ out by. ``effects(step)`` says what a step touches, ``walk`` leads through all o
 
 from tilegen.plan.aliases import pairs_apart
 from tilegen.plan.descriptors import MatrixDescriptor
-from tilegen.plan.effects import Effects, Touch, UnknownStep, effects, flatten, matrices, names_used
+from tilegen.plan.effects import Effects, Touch, UnknownStep, drop_unused, effects, flatten, matrices, names_used
 from tilegen.plan.instructions import (
     BYTE_PERMUTE,
     CAST,
@@ -98,7 +98,7 @@ __all__ = [
     "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Plan", "Position",
     "ProgramPlan", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma",
     "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
-    "default_values", "effects", "find_rows_apart", "flat_memory", "flatten", "function_of_registers",
+    "default_values", "drop_unused", "effects", "find_rows_apart", "flat_memory", "flatten", "function_of_registers",
     "join_memories", "let", "matrices", "names_used", "pairs_apart", "plain_name", "register_memory", "repeat",
     "spot_of", "subscript", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ Provers, the interpreter, costs and the renderer read this and nothing else of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -275,3 +275,16 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Arrive: lambda step: Effects(expressions=() if step.rank is None else (step.rank,), slots=(step.slot,)),
     Await: lambda step: Effects(expressions=(step.parity,), slots=(step.slot,)),
 }
+
+
+def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps without names that none after them uses."""
+    if not any(isinstance(step, Let | Fetch) for step in steps):
+        return tuple(steps)
+    kept: list[Step] = []
+    used: frozenset[str] = frozenset()
+    for step in reversed(steps):
+        if not isinstance(step, Let | Fetch) or step.var.name in used:
+            kept.append(step)
+            used |= names_used((step,))
+    return tuple(reversed(kept))

@@ -331,9 +331,8 @@ def _steps_by(x: Index, n: Index, elems: int) -> bool:
 
 
 def _outside(place: ProofPlace, name: str, d: int, x: Index, n: Index, elems: int) -> Finding:
-    where = _part_of(name, d)
     text = say(x) + (f" .. + {elems - 1}" if elems > 1 else "")
-    message = f"{where}: {text} is not proved to stay below {say(n)}"
+    message = f"{_part_of(name, d)}: {text} is not proved to stay below {say(n)}"
     return place.report(UNPROVEN_RANGE, message, x, n, undecided(n, add(x, elems)), (name, d))
 
 
