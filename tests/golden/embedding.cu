@@ -12,19 +12,12 @@ typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 // prelude: load_stream_16 store_stream_16
 
-__device__ __forceinline__ void copy_W_Y(int laneid, int T, int row, const bfloat16_t *W, bfloat16_t *Y)
+__device__ __forceinline__ void copy_W_Y(int laneid, const bfloat16_t *W, bfloat16_t *Y)
 {
-    __align__(16) bfloat16_t regs[32];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[i * 8] =
-            (row < T) ? load_stream_16((const uint4 *)&W[i * 256 + laneid * 8]) : uint4{};
-    }
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (row < T) {
-            store_stream_16((uint4 *)&Y[i * 256], *(const uint4 *)&regs[i * 8]);
-        }
+        store_stream_16((uint4 *)&Y[i * 256 + laneid * 8],
+            load_stream_16((const uint4 *)&W[i * 256 + laneid * 8]));
     }
 }
 
@@ -39,6 +32,6 @@ embedding(const int *__restrict__ ids, const bfloat16_t *__restrict__ W, bfloat1
     const int row = bx * 8 + warpid;
     if (row < T) {
         const int id = ids[row];
-        copy_W_Y(laneid, T, row, &W[id * 1024], &Y[(size_t)row * 1024 + laneid * 8]);  // copy W[id] -> Y[row]
+        copy_W_Y(laneid, &W[id * 1024], &Y[(size_t)row * 1024]);  // copy W[id] -> Y[row]
     }
 }

@@ -13,35 +13,19 @@
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-__device__ __forceinline__ void copy_k_KC(int T, int PAGES, int slot, int t, const bfloat16_t *k,
-    bfloat16_t *KC)
+__device__ __forceinline__ void copy_k_KC(int laneid, const bfloat16_t *k, bfloat16_t *KC)
 {
-    __align__(16) bfloat16_t regs[32];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[i * 8] = (slot < PAGES * 16 && t < T) ? *(const uint4 *)&k[i * 256] : uint4{};
-    }
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (slot < PAGES * 16) {
-            *(uint4 *)&KC[i * 256] = *(const uint4 *)&regs[i * 8];
-        }
+        *(uint4 *)&KC[i * 256 + laneid * 8] = *(const uint4 *)&k[i * 256 + laneid * 8];
     }
 }
 
-__device__ __forceinline__ void copy_v_VC(int T, int PAGES, int slot, int t, const bfloat16_t *v,
-    bfloat16_t *VC)
+__device__ __forceinline__ void copy_v_VC(int laneid, const bfloat16_t *v, bfloat16_t *VC)
 {
-    __align__(16) bfloat16_t regs[32];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[i * 8] = (slot < PAGES * 16 && t < T) ? *(const uint4 *)&v[i * 256] : uint4{};
-    }
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (slot < PAGES * 16) {
-            *(uint4 *)&VC[i * 256] = *(const uint4 *)&regs[i * 8];
-        }
+        *(uint4 *)&VC[i * 256 + laneid * 8] = *(const uint4 *)&v[i * 256 + laneid * 8];
     }
 }
 
@@ -60,12 +44,10 @@ kv_append(const int *__restrict__ slots, const bfloat16_t *__restrict__ k, const
         const int slot = slots[t];
         if (0 < slot + 1) {
             if (by == 0) {
-                copy_k_KC(T, PAGES, slot, t, &k[(size_t)t * 1024 + laneid * 8],
-                    &KC[(long long)slot * 1024 + laneid * 8]);  // copy k[t] -> KC[slot]
+                copy_k_KC(laneid, &k[(size_t)t * 1024], &KC[(long long)slot * 1024]);  // copy k[t] -> KC[slot]
             }
             if (by == 1) {
-                copy_v_VC(T, PAGES, slot, t, &v[(size_t)t * 1024 + laneid * 8],
-                    &VC[(long long)slot * 1024 + laneid * 8]);  // copy v[t] -> VC[slot]
+                copy_v_VC(laneid, &v[(size_t)t * 1024], &VC[(long long)slot * 1024]);  // copy v[t] -> VC[slot]
             }
         }
     }
