@@ -1,0 +1,192 @@
+"""Kernels whose places tables name, beside PyTorch and a copy of the same bytes; docs/results/tables/<device>.json.
+
+    python benchmarks/measure_tables.py                   # all: a minute
+    python benchmarks/measure_tables.py --name embedding
+
+One process; launches are in CUDA graphs on all sides, take turns, and rotate through inputs of four times the L2.
+Outputs are poisoned, then compared with what PyTorch computes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gpu_files import gpu_file, hash_code, read_driver
+from measure_cases import describe_bug
+from measure_programs import TorchWatch, time_all
+from torch_programs import time_reading
+
+import tilegen
+from tilegen import gpu
+from tilegen.bench.libraries import load_library
+from tilegen.bench.measuring import Candidate, paired_ratio
+from tilegen.calling import kernel_of
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "docs" / "results" / "tables"
+ROTATED_L2S = 4
+
+
+@dataclass(frozen=True)
+class Work:
+    """A case on the GPU: ``launch`` runs the kernel on set k, ``check`` raises ValueError where it is wrong.
+
+    ``moved_bytes`` are read and written once; ``read_bytes`` are those that are read.
+    """
+
+    params: Mapping[str, int]
+    launch: Callable[[Any, int], object]
+    check: Callable[[Candidate], None]
+    peers: Mapping[str, Candidate]
+    sets: int
+    moved_bytes: int
+    read_bytes: int
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="the file, instead of docs/results/tables/<device>.json")
+    parser.add_argument("--name", nargs="*", default=[""], help="cases with one of these in their name alone")
+    parser.add_argument("--rounds", type=int, default=15)
+    args = parser.parse_args()
+    device, torch = gpu.require_gpu(), load_library("torch")
+    target = args.out or RESULTS / gpu_file(device.name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    known = json.loads(target.read_text(encoding="utf-8"))["cases"] if target.exists() else {}
+    for spec, prepare in CASES.items():
+        if not any(part in spec for part in args.name):
+            continue
+        torch.manual_seed(1)
+        try:
+            known[spec] = measure_case(torch, device, spec, prepare, args.rounds)
+        except Exception as error:  # the others are measured all the same
+            known[spec] = {"correct": False, "error": describe_bug(error)}
+        print(spec, known[spec], flush=True)
+        today = datetime.date.today().isoformat()
+        found = {"device": device.name, "driver": read_driver(), "date": today, "cases": known}
+        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(row["correct"] for row in known.values()) else 1
+
+
+def measure_case(torch: Any, device: gpu.Device, spec: str, prepare: Prepare, rounds: int) -> dict[str, Any]:
+    """A row of the results. Raises ValueError where the kernel is wrong."""
+    work = prepare(torch, device)
+    built = tilegen.build(ROOT / "specs" / f"{spec}.yaml", "sm_90a", dict(work.params))
+    kernel = kernel_of(built)
+    own: Candidate = lambda k: work.launch(kernel, k)  # noqa: E731
+    work.check(own)
+    copies = [torch.empty(work.moved_bytes // 2, dtype=torch.uint8, device="cuda") for _ in range(2 * work.sets)]
+    copy: Candidate = lambda k: copies[2 * k % len(copies)].copy_(copies[(2 * k + 1) % len(copies)])  # noqa: E731
+    timed = time_all(TorchWatch(torch), {"tilegen": own, "copy": copy, **work.peers}, rounds, work.sets)
+    mine = timed.rounds["tilegen"]
+    return {
+        "correct": True, "params": dict(work.params), "code_sha256": hash_code(built.source), "rounds": rounds,
+        "bytes": work.moved_bytes, "median_us": round(median(mine), 3),
+        "of_reading": round(median(mine) / time_reading(torch, device, work.read_bytes), 4),
+        "peers": {
+            name: {"ratio": round(paired_ratio(mine, taken).median, 4), "median_us": round(median(taken), 3)}
+            for name, taken in timed.rounds.items() if name != "tilegen"
+        },
+    }  # fmt: skip
+
+
+Prepare = Callable[[Any, gpu.Device], Work]
+
+
+def count_sets(device: gpu.Device, each: int) -> int:
+    """Sets of inputs that rotate through four times the L2."""
+    return max(2, math.ceil(ROTATED_L2S * device.l2_bytes / each))
+
+
+def prepare_embedding(torch: Any, device: gpu.Device) -> Work:
+    """16384 tokens, 4096 numbers each, of a vocabulary of 128256."""
+    tokens, rows, width = 16384, 128256, 4096
+    weight = torch.randn((rows, width), device="cuda").to(torch.bfloat16)
+    sets = [torch.randint(0, rows, (tokens,), device="cuda", dtype=torch.int32) for _ in range(4)]
+    out = [torch.empty((tokens, width), device="cuda", dtype=torch.bfloat16) for _ in sets]
+
+    def check(run: Candidate) -> None:
+        out[0].fill_(float("nan"))
+        run(0)
+        if not torch.equal(out[0], weight[sets[0].long()]):
+            raise ValueError("a row is another one")
+
+    peer = lambda k: torch.nn.functional.embedding(sets[k % 4], weight)  # noqa: E731
+    moved = 2 * 2 * tokens * width
+    return Work(
+        {"V": rows, "D": width, "T": tokens}, lambda kernel, k: kernel(sets[k % 4], weight, out[k % 4]), check,
+        {"torch": peer}, 4, moved, moved // 2,
+    )  # fmt: skip
+
+
+def prepare_append(torch: Any, device: gpu.Device) -> Work:
+    """Keys and values of 16384 tokens of 8 heads of 128 into pages of 16."""
+    tokens, width, pages = 16384, 1024, 4096
+    count = count_sets(device, 8 * tokens * width)
+    shape = (tokens, width)
+    given = [[torch.randn(shape, device="cuda").to(torch.bfloat16) for _ in range(2)] for _ in range(count)]
+    caches = [torch.zeros((pages * 16, width), device="cuda", dtype=torch.bfloat16) for _ in range(2)]
+    slots = [torch.randperm(pages * 16, device="cuda")[:tokens].int() for _ in range(count)]
+    wide = [one.long() for one in slots]
+
+    def check(run: Candidate) -> None:
+        for cache in caches:
+            cache.fill_(float("nan"))
+        run(0)
+        for cache, rows in zip(caches, given[0], strict=True):
+            want = torch.full_like(cache, float("nan"))
+            want[wide[0]] = rows
+            if not torch.equal(cache.view(torch.int16), want.view(torch.int16)):
+                raise ValueError("a row went elsewhere")
+
+    def peer(k: int) -> None:
+        for cache, rows in zip(caches, given[k % count], strict=True):
+            cache.index_copy_(0, wide[k % count], rows)
+
+    moved = 2 * 2 * 2 * tokens * width
+    return Work(
+        {"T": tokens, "PAGES": pages},
+        lambda kernel, k: kernel(slots[k % count], *given[k % count], *caches, PAGES=pages),
+        check, {"torch": peer}, count, moved, moved // 2,
+    )  # fmt: skip
+
+
+def prepare_cross_entropy(torch: Any, device: gpu.Device) -> Work:
+    """16384 rows of 32064 logits."""
+    rows, columns = 16384, 32064
+    logits = torch.randn((rows, columns), device="cuda").to(torch.bfloat16)
+    labels = torch.randint(0, columns, (rows,), device="cuda", dtype=torch.int32)
+    labels[::7] = -100
+    wide = labels.long()
+    loss, total = (torch.empty(rows, device="cuda") for _ in range(2))
+
+    def check(run: Candidate) -> None:
+        loss.fill_(float("nan"))
+        run(0)
+        want = torch.nn.functional.cross_entropy(logits.float(), wide, reduction="none")
+        if not torch.allclose(loss, want, rtol=1e-4, atol=1e-4):
+            raise ValueError(f"a loss is off by {(loss - want).abs().max().item():.2e}")
+
+    compiled = torch.compile(lambda x, y: torch.nn.functional.cross_entropy(x.float(), y, reduction="none"))
+    moved = 2 * rows * columns
+    return Work(
+        {"M": rows, "V": columns}, lambda kernel, k: kernel(logits, labels, loss, total), check,
+        {"torch.compile": lambda k: compiled(logits, wide)}, 1, moved, moved,
+    )  # fmt: skip
+
+
+CASES: dict[str, Prepare] = {
+    "embedding": prepare_embedding, "kv_append": prepare_append, "cross_entropy": prepare_cross_entropy,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    sys.exit(main())
