@@ -99,7 +99,7 @@ def start_by_header(builds: Sequence[AnyBuilt]) -> Start:
 def list_values(built: AnyBuilt, case: Case) -> tuple[np.generic, ...]:
     """The parameters that a launcher is given, in order."""
     if isinstance(built, BuiltProgram):
-        return tuple(numpy_dtype(p.dtype).type(case[p.name]) for p in built.plan.params)
+        return tuple(numpy_dtype(p.dtype).type(case.get(p.name, p.default)) for p in built.plan.params)
     return launch_case(built, case).params
 
 

@@ -10,14 +10,11 @@
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// prelude: load_stream_16 store_stream_16
-
 __device__ __forceinline__ void copy_W_Y(int laneid, const bfloat16_t *W, bfloat16_t *Y)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        store_stream_16((uint4 *)&Y[i * 256 + laneid * 8],
-            load_stream_16((const uint4 *)&W[i * 256 + laneid * 8]));
+        *(uint4 *)&Y[i * 256 + laneid * 8] = *(const uint4 *)&W[i * 256 + laneid * 8];
     }
 }
 

@@ -114,7 +114,7 @@ FAULTS = {
     "tiles of one piece overlap": ("ragged_scale", "TG417", ("Y[t0 + bx*64", "Y[t0 + bx*32")),
     "no promise at all": ("ragged_scale", "TG126", (", offsets: T", "")),
     "places of a table that are not said to be partial": ("ragged_scale", "TG418", (", partial: true", "")),
-    "a table that the kernel writes": ("embedding", "TG106", ("cache: stream}", 'cache: stream}\n' + _FILL)),
+    "a table that the kernel writes": ("embedding", "TG106", ('dst: "Y[row]"}', 'dst: "Y[row]"}\n' + _FILL)),
     "a read outside of a let": ("embedding", "TG126", ('src: "W[id]"', 'src: "W[ids[row]]"')),
     "limit without clip": ("ragged_scale", "TG212", (", edge: clip", "")),
 }  # fmt: skip
