@@ -181,7 +181,7 @@ def list_failures(result: dict[str, Any]) -> list[str]:
             out.append(f"{name}: {k['error']}")
         for kernel, own in (k.get("passes") or {name: k}).items():
             out += list_miscounted(kernel, own.get("counters") or {})
-        out += [f"{name} by {way}: {words}" for way, words in k.get("launches", {}).items() if words != "ok"]
+        out += [f"{name} by {way}: {words}" for way, words in k.get("ways", {}).items() if words != "ok"]
         if "soak" in k and not is_soaked(k["soak"]):
             out.append(f"{name}: {k['soak']}")
         said = k.get("sanitizer", {}).items()
@@ -325,7 +325,7 @@ def run_programs(device: gpu.Device, specs: list[str], result: dict[str, Any]) -
             yield
         for way, said in merge_ways(pool.map(check_ways, [[built] for built in builds])).items():
             for name, words in said.items():
-                rows[name].setdefault("launches", {})[way] = words
+                rows[name].setdefault("ways", {})[way] = words
     counted = count_kernels(specs)
     for built in builds:
         for one in built.passes if rows[built.plan.name]["correct"] else ():

@@ -183,7 +183,7 @@ def program_line(programs: dict[str, Any]) -> str:
     rows, passes = list(programs.values()), list_passes(programs)
     counters = [row for one in passes.values() for row in (one.get("counters") or {}).values()]
     equal = sum(row["predicted"] == row["counted"] for row in counters)
-    ways = {way: {name: row["launches"][way] for name, row in programs.items() if way in row.get("launches", {})}
+    ways = {way: {name: row["ways"][way] for name, row in programs.items() if way in row.get("ways", {})}
             for way in ("header", "cupy", "torch")}  # fmt: skip
     said = [
         f"{sum(row['correct'] for row in rows)} of {len(rows)} specs with passes are right: each pass, and all in a row"

@@ -136,7 +136,7 @@ def test_a_program_is_right_by_every_way_and_was_sanitized_and_soaked(row: dict[
     from sanitizing import CLEAN, OF_PASSES
     from soak import is_soaked
 
-    assert row["correct"] and {*row["launches"].values()} == {"ok"} and {"header", "cupy"} <= {*row["launches"]}
+    assert row["correct"] and {*row["ways"].values()} == {"ok"} and {"header", "cupy"} <= {*row["ways"]}
     assert OF_PASSES in row["sanitizer"] and all(CLEAN.fullmatch(said) for said in row["sanitizer"].values())
     assert is_soaked(row["soak"])
 
