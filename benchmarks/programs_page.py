@@ -32,6 +32,21 @@ def array_table(name: str, result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def table_rows(name: str, result: dict[str, Any]) -> str:
+    """A row for each kernel that reads tables: its time beside reading, a copy of the same bytes, and PyTorch."""
+    peers = ("copy", "torch", "torch.compile")
+    lines = [f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/tables/{name}`.", ""]
+    lines += [
+        f"| spec | sizes | us | t / t_reading | {' | '.join(f't_{p} / t' for p in peers)} |",
+        "|---|---|" + "--:|" * 5,
+    ]
+    for spec, row in result["cases"].items():
+        sizes = ", ".join(f"{key} {value}" for key, value in row["params"].items())
+        own = [f"{row['peers'][p]['ratio']:.3f}" if p in row["peers"] else "-" for p in peers]
+        lines.append(f"| {spec} | {sizes} | {row['median_us']:.1f} | {row['of_reading']:.3f} | {' | '.join(own)} |")
+    return "\n".join(lines)
+
+
 def say_regret(name: str, chosen: dict[str, Any], result: dict[str, Any]) -> str:
     """One sentence: the time of the chosen number of parts beside the least time of all numbers.
 

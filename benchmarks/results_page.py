@@ -14,7 +14,7 @@ from typing import Any
 from cases_page import case_tables, draw_cases, experiment_tables, row_table, tile_table
 from gemm_page import gemm_table, product_rows
 from ladder_page import ladder_table
-from programs_page import BY_PARTS, array_table, say_regret, split_table
+from programs_page import BY_PARTS, array_table, say_regret, split_table, table_rows
 from r_page import R_TABLE, run_tables
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,6 +63,8 @@ def fill_measured(text: str) -> str:
             return f"{match[1]}{_stack(tile_table(*file) for file in read_results('tiles'))}\n{match[3]}"
         if match[2] == "rows":
             return f"{match[1]}{_stack(row_table(*file) for file in read_results('rows'))}\n{match[3]}"
+        if match[2] == "tables":
+            return f"{match[1]}{_stack(table_rows(*file) for file in read_results('tables'))}\n{match[3]}"
         if match[2] == "gemm":
             files = (file for file in read_results("gemm") if not file[0].startswith(R_TABLE))
             return f"{match[1]}{_stack(gemm_table(*file) for file in files)}\n{match[3]}"
@@ -139,7 +141,9 @@ def _witness_text(kernels: dict[str, Any]) -> str:
     rows = ((name, what, row) for name, k in kernels.items() for what, row in (k.get("counters") or {}).items())
     differ = [(name, what, row) for name, what, row in rows if row.get("why")]
     said = [f"`{name}` {what} {r['counted']} for {r['predicted']} ({r['why']})" for name, what, r in differ]
-    return f" The others: {', '.join(said)}; P0: docs/access-model.md." if said else ""
+    return (
+        f" The others: {', '.join(said)}; P0: docs/access-model.md; tables: what they hold decides it." if said else ""
+    )
 
 
 def _since_text(kernels: dict[str, Any]) -> str:

@@ -11,7 +11,9 @@ import pytest
 from specs.kernels import PROGRAMS, SPECS, draft, draft_spec
 
 import tilegen
+from tilegen.pipeline import load_kernel
 from tilegen.planner import plan_loaded, plan_spec
+from tilegen.proofs.tables import is_decided
 from tilegen.render import render
 from tilegen.render.programs import render_program
 
@@ -123,7 +125,7 @@ def test_every_spec_was_measured() -> None:
     assert found | NOT_RUN == {p.name for p in SPECS} and not found & NOT_RUN
 
 
-PROGRAMS_NOT_RUN = {path.name for path in PROGRAMS}  # nor counted, on any GPU yet: docs/passes.md says so
+PROGRAMS_NOT_RUN = set[str]()  # nor counted, on any GPU yet: docs/passes.md says so
 
 
 def test_every_program_was_measured() -> None:
@@ -151,6 +153,8 @@ def test_every_count_is_as_predicted(path: Path) -> None:
         assert row["correct"]
         for what, counter in (row.get("counters") or {}).items():
             if what == "shared_ldgsts" and counter.get("why") == "P0":  # seen in the machine code: docs/access-model.md
+                continue
+            if counter.get("why") == "tables" and is_decided(load_kernel(ROOT / "specs" / row["spec"])):
                 continue
             assert counter["counted"] in (counter["predicted"], counter.get("least")), (name, what)
 

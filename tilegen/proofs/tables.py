@@ -88,6 +88,11 @@ def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     return tuple(Contents(kind, tuple(some) if kind == TURNS else ()) for kind in kinds)
 
 
+def is_decided(spec: Spec) -> bool:
+    """Does what tables hold decide more than where a kernel reads and writes?"""
+    return any(True for _ in _list_deciding(spec))
+
+
 def list_reads(spec: Spec) -> list[Read]:
     """What the lets of a spec read, in the order of the text."""
     lets = outline(spec).find(LetStatement)
