@@ -3,6 +3,7 @@
     python benchmarks/sweep_permutes.py                      # the cases below; 2 minutes on 16 cores
     python benchmarks/sweep_permutes.py --case 3667x6732     # those of the 40 cases that have this in their name
     python benchmarks/sweep_permutes.py --list               # no GPU: the candidates, as the model ranks them
+    python benchmarks/sweep_permutes.py --rank FILE          # no GPU: how far today's pick is from the best of a FILE
 
 ``by bytes``: as before rows of dst that begin at any element took words out of shared memory, with the box and the
 threads that were picked then. All are built without proofs, compared with torch, and timed in one process in CUDA
@@ -52,6 +53,7 @@ ARCH = "sm_90a"
 NAMES = ("3667x6732", "14894x9728", "2993x3005", "4829x1151", "116397x855", "515x34315", "18025x5134", "8543x510",
          "66x37x58810", "34x17x19x9x49x10", "220x30x461x37", "129x6x27x11x101")  # fmt: skip
 BEST, BY_BYTES = 8, 3
+BYTES = " by bytes"  # in the name of a way that takes vectors so
 ROTATED_L2S = 4
 
 
@@ -65,7 +67,7 @@ class Way:
 
     def __str__(self) -> str:
         c = self.choice
-        return f"{c.variant} {'x'.join(map(str, c.box))}, {c.threads}{' by bytes' if self.by_bytes else ''}"
+        return f"{c.variant} {'x'.join(map(str, c.box))}, {c.threads}{BYTES if self.by_bytes else ''}"
 
     @property
     def pins(self) -> str:
@@ -78,7 +80,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--rank", type=Path)
     args = parser.parse_args()
+    if args.rank:
+        print(say_regret(json.loads(args.rank.read_text(encoding="utf-8"))["cases"]))
+        return 0
     cases = [case for case in ragged_cases() if any(f"_{name}_" in case.name for name in args.case)]
     ways = {case: list_ways(case) for case in cases}
     if args.list:
@@ -150,6 +156,23 @@ def build_one(case: Case, way: Way) -> Built | str:
     except Exception as error:  # a way that cannot be built is a row of the table
         return describe_bug(error)
     return built
+
+
+def say_regret(measured: dict[str, list[dict[str, Any]]]) -> str:
+    """The time of the pick over the best, of the candidates that were measured, for each case; and their mean."""
+    lines, regrets = [], []
+    for case in ragged_cases():
+        known = {
+            row["pins"]: row["us"] for row in measured.get(case.name, ()) if "us" in row and BYTES not in row["way"]
+        }
+        if known:
+            ways = rank(case, False)
+            pick = next(way for way in ways if way.pins in known)
+            regrets.append(known[pick.pins] / min(known.values()))
+            note = "" if pick is ways[0] else f", the model's first, {ways[0]}, was not measured"
+            lines.append(f"{regrets[-1]:.3f}  {case.name:44} {pick}{note}")
+    mean = math.exp(sum(map(math.log, regrets)) / len(regrets))
+    return "\n".join([*lines, f"{mean:.4f}  geometric mean; {max(regrets):.3f} at most"])
 
 
 # ---------------------------------------------------------------- times

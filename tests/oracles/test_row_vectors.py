@@ -76,6 +76,12 @@ def test_rows_at_any_place_are_exact(dtype, shape, box, threads, tile):
     assert built.manifest["ops"][1]["variant"] == "row_vectors"
 
 
+def test_a_row_whose_head_is_the_number_of_its_cta_is_moved() -> None:
+    """The CTAs of a row begin at bx * 31, in pairs of elements: bx % 2 is bx, which the region's begin has 31 times."""
+    _, (_, op) = build(stores("uint16", (5, 52), (1, 31)))
+    assert op["variant"] == "row_vectors"
+
+
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize(("dtype", "rows", "columns", "first"), [("int8", 9, 131, 1), ("float16", 5, 77, 3)])
 def test_loads_of_rows_are_exact(dtype, rows, columns, first):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tilegen.index import Index, Var, add, less, mul
+from tilegen.index import Index, Var, add, less, mul, not_
 from tilegen.index.runs import counter
 from tilegen.ops.edges import may_pass_end
 from tilegen.ops.operand import Context, Operand
-from tilegen.plan import Repeat, Step, let
+from tilegen.plan import Repeat, Step, let, when
 
 UNROLL_LIMIT = 16
 _STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
@@ -18,6 +18,11 @@ _STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
 def over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
     """``body`` for each value of ``var``, unrolled; once where ``var`` is no variable."""
     return (Repeat(var, var.bound, body, True),) if isinstance(var, Var) else body
+
+
+def either(condition: Index, body: tuple[Step, ...], other: tuple[Step, ...]) -> tuple[Step, ...]:
+    """``body`` where the condition holds, else the other."""
+    return (*when(condition, *body), *when(not_(condition), *other))
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,16 @@ class ThreadLoop:
         """
         return self.place if self.chunks == 1 else add(mul(Var(self.chunk, self.chunks), self.unrolled), self.place)
 
-    def build(self, start: tuple[Step, ...], *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Each body, behind ``start``, for every trip of a chunk, one after the other, for every chunk."""
-        bodies = tuple((*start, *body) for body in bodies)
-        body = tuple(step for one in bodies for step in over(self.place, one))
+    def build(
+        self, start: tuple[Step, ...], *bodies: tuple[Step, ...], whole: Index = False, easy: tuple[Step, ...] = ()
+    ) -> tuple[Step, ...]:  # fmt: skip
+        """Each body, behind ``start``, for every trip of a chunk, one after the other, for every chunk.
+
+        Where ``whole`` holds, which is the same for all trips, the first of them is ``easy``.
+        """
+        trips = [over(self.place, (*start, *body)) for body in bodies]
+        trips[0] = either(whole, over(self.place, (*start, *easy)), trips[0])
+        body = tuple(step for one in trips for step in one)
         return body if self.chunks == 1 else (Repeat(Var(self.chunk, self.chunks), self.chunks, body, False),)
 
 

@@ -16,6 +16,7 @@ from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, add, div, every, mod, mul, variables
 from tilegen.index.runs import counter
 from tilegen.ops.copy.register_tiles import (
+    WORD_BYTES,
     Shape,
     TileOrder,
     coalesced,
@@ -26,16 +27,19 @@ from tilegen.ops.copy.register_tiles import (
     word_elems,
 )
 from tilegen.ops.copy.register_turns import TurnRegisters, block_elems, turn_columns, turn_run, turns_by_columns
-from tilegen.ops.edges import edge_guard, may_pass_end, pad_load
+from tilegen.ops.edges import edge_guard, may_pass_end, pad_load, unguarded
 from tilegen.ops.formals import Formals
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, CountedSteps, Operand, Refused, ref_at
 from tilegen.ops.ordered_tile import OrderedTile, is_flat, place_of, tile_over
 from tilegen.ops.pins import NotHad, pick, say_known
-from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, over, stage_loop
+from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, either, enter_trip, over, stage_loop
 from tilegen.plan import Block, Move, Ref, Step, effects, flatten, register_memory, when
 from tilegen.spaces import SPACES
 from tilegen.spec.pinning import spell
+
+_LEAST_LOADS = 8  # of a register tile, as bytes and halves have: fewer guards are not much more than one
+_MOST_LOADS = 128  # of a thread's unrolled trips
 
 
 # ---------------------------------------------------------------- the function
@@ -61,6 +65,15 @@ class _Inner:
     names: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class _Moves:
+    """What the trips do, one body after the other; the first of them is ``easy`` where ``whole`` holds."""
+
+    bodies: tuple[tuple[Step, ...], ...]
+    whole: Index = False
+    easy: tuple[Step, ...] = ()
+
+
 def turn_block(context: Context, turning: _Turning, name: str, scope: str, turns: bool = True) -> Block:
     """The function that copies a tile. Not ``turns``: only what accesses memory, which is all that has a cost."""
     tile, shape = turning.tile, turning.shape
@@ -76,7 +89,8 @@ def turn_block(context: Context, turning: _Turning, name: str, scope: str, turns
     formals = Formals(tile.operands, flat, scope, taken, guarded, tile.chunk)
     own = _registers(tile, shape, loop.sets, names)
     registers = own.loaded, own.pairs, own.pack
-    body = loop.build(trip.start, *_moves(turning, _Inner(formals, own, names), loop, trip, turns))
+    moves = _moves(turning, _Inner(formals, own, names), loop, trip, turns)
+    body = loop.build(trip.start, *moves.bodies, whole=moves.whole, easy=moves.easy)
     if not turns:
         return formals.block(name, body, context.op, registers)
     turned = shape.rows > 1 and shape.columns > 1
@@ -96,9 +110,7 @@ def _registers(tile: OrderedTile, shape: Shape, sets: int, names: dict[str, str]
     )
 
 
-def _moves(
-    turning: _Turning, inner: _Inner, loop: ThreadLoop, trip: Entry, turns: bool
-) -> tuple[tuple[Step, ...], ...]:
+def _moves(turning: _Turning, inner: _Inner, loop: ThreadLoop, trip: Entry, turns: bool) -> _Moves:
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     tile, shape, formals, names = turning.tile, turning.shape, inner.formals, inner.names
     regs, pack, pad = inner.registers.loaded, inner.registers.pack, tile.operands[0].pad
@@ -131,10 +143,32 @@ def _moves(
         turn = turn_run(inner.registers, shape, first, names["k"]) if turns else ()
     each, ends = (held, True) if _names(step) & _names(held) else (True, held)
     stores = over(c, (*turn, *over(k, when(each, store))))
+    whole = _asks_once(turning, loop, load, r)
     if loop.is_staged:  # what is not stored is not loaded either
-        load = replace(load, valid=every(trip.held, ends, load.valid))
-        return over(r, pad_load(load, pad)), when(every(trip.held, ends), *stores)
-    return (when(trip.held, *when(ends, *over(r, pad_load(load, pad)), *stores)),)
+        held = every(trip.held, ends)
+        easy, loads = (over(r, pad_load(replace(load, valid=every(held, x)), pad)) for x in (True, load.valid))
+        return _Moves((loads, when(held, *stores)), whole, easy)
+    loads = either(whole, over(r, (unguarded(load),)), over(r, pad_load(load, pad)))
+    return _Moves((when(trip.held, *when(ends, *loads, *stores)),))
+
+
+def _asks_once(turning: _Turning, loop: ThreadLoop, load: Move, r: Index) -> Index:
+    """The condition that all of the region lies in src, by which no load of it asks; False where each load asks.
+
+    Each asks where that is the same for all loads of a register tile, where they are wide or few, so that guards are
+    little beside them, and where the loads of a chunk, which are there twice then, would be much text.
+    """
+    shape, operand = turning.shape, turning.tile.operands[0]
+    bytes_, loads = shape.load * operand.elem_bytes, shape.loads
+    if (
+        not _names(load.valid) & _names(r)
+        or bytes_ > WORD_BYTES
+        or not _LEAST_LOADS <= loads <= _MOST_LOADS // loop.unrolled
+    ):
+        return False
+    lengths = [operand.region.lengths[d] for d in operand.dims]
+    first, last = (edge_guard(operand, at) for at in ([0] * len(lengths), [n - 1 for n in lengths]))
+    return first.to(last)
 
 
 def _inside(turning: _Turning, side: int, group: Index, step: Index) -> Index:

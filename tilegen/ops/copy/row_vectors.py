@@ -292,8 +292,12 @@ class _Part:
         return when(held, Move(one[0], src), Move(dst, one[0]))
 
     def _name(self, name: str, value: Index) -> _Named:
-        """A value by a name of its own, where it is more than a variable."""
-        if isinstance(value, int | Var):
+        """A value by a name of its own, where it is more than a variable of the function.
+
+        Those of a CTA are named too: else they would be added to what the region's begin has of them, so that places
+        would not share the region's base.
+        """
+        if isinstance(value, int) or (isinstance(value, Var) and value.name in self.formals.inner):
             return (), value
         own = f"{self.part}_{name}" if self.part else name
         made = let(self.names[own], value)

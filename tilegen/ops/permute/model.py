@@ -43,6 +43,8 @@ from tilegen.ops.permute.ways import (
 
 _RUN_OVERHEAD_BYTES = (53.3, 44.3)  # what each run of src, and of dst, costs besides its own bytes
 _RAGGED_BYTES = (2.87, 7.17)  # what each costs more where runs do not begin with sectors
+_SHARED_BYTES = 2 * SECTOR_BYTES  # more of a run of dst that ends inside of a word, with _TOO_MUCH_IN_FLIGHT: so many
+# bytes of a sector that two runs share are read and written again, as the L2 had to let go of it between their stores
 _REACHED = 1.177  # of the typical bandwidth, by runs that cost nothing besides
 _ENOUGH_IN_FLIGHT = 13118  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
 _TOO_MUCH_IN_FLIGHT = 32010  # bytes; beyond, CTAs are in each other's way: so many places are read and written at once
@@ -65,6 +67,7 @@ _SCALAR_TRIP_CYCLES = 78  # each trip of a thread
 _SCALAR_DIVISION_CYCLES = 58  # more for each dimension of its box whose extent is no power of two
 _SCALAR_WARP_SECONDS = 3.7e-9  # of a CTA
 _SHARPNESS = 1.944  # of the norm that joins what overlaps: the longest counts most
+_WORD_BYTES = 4
 
 
 @dataclass(frozen=True)
@@ -186,12 +189,16 @@ def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
 
 @dataclass(frozen=True)
 class _Side:
-    """One array's accesses: elements of one, elements of a run of the box, sectors that such a run takes."""
+    """One array's accesses: elements of one, elements of a run of the box, sectors that such a run takes.
+
+    ``is_ragged``: runs begin inside of sectors; ``ends_in_words``: they begin or end inside of 4 bytes.
+    """
 
     width: int
     run_elems: int
     sectors_per_run: float
     is_ragged: bool
+    ends_in_words: bool
 
 
 def _side(
@@ -203,7 +210,7 @@ def _side(
     ragged = (run * elem_bytes) % SECTOR_BYTES > 0 or align < SECTOR_BYTES
     sectors = (run * elem_bytes + (SECTOR_BYTES - align if ragged else 0)) / SECTOR_BYTES
     width = access_elems(dims, sizes, box, side, elem_bytes, may_be_cut)
-    return _Side(width, run, sectors, align < SECTOR_BYTES)
+    return _Side(width, run, sectors, align < SECTOR_BYTES, align < _WORD_BYTES)
 
 
 def _warp_sectors(dims: Dims, box: Sequence[int], side: int, elem_bytes: int) -> int:
@@ -309,10 +316,15 @@ def _resident_ctas(work: BoxWork, threads: int, arch: Arch) -> int:
 
 
 def _memory_seconds(work: BoxWork, in_flight_bytes: int, device: TypicalDevice) -> float:
-    """Both arrays once, each run with its overhead, slower where too little is in flight, or too much."""
-    moved = 0.0
+    """Both arrays once, each run with its overhead, slower where too little is in flight, or too much.
+
+    What is in flight lies between the two stores of a sector that two CTAs share: the more, the less often the L2 still
+    has it.
+    """
+    dst, crowd = work.sides[1], in_flight_bytes / _TOO_MUCH_IN_FLIGHT
+    moved = work.array_bytes / work.elem_bytes / dst.run_elems * _SHARED_BYTES * crowd * dst.ends_in_words
     for s, each, ragged in zip(work.sides, _RUN_OVERHEAD_BYTES, _RAGGED_BYTES, strict=True):
         moved += work.array_bytes * (1 + (each + ragged * s.is_ragged) / (s.run_elems * work.elem_bytes))
     waiting = sqrt(1 + (_ENOUGH_IN_FLIGHT / in_flight_bytes) ** 2)
-    crowded = 1 + _CROWDED * max(0.0, log2(in_flight_bytes / _TOO_MUCH_IN_FLIGHT))
+    crowded = 1 + _CROWDED * max(0.0, log2(crowd))
     return moved * waiting * crowded / (device.memory_bytes_per_s * _REACHED)
