@@ -4,9 +4,9 @@
     python benchmarks/sweep_split.py --shape 144x584x32728
     python benchmarks/sweep_split.py --list                   # no GPU: the candidates, as the model ranks them
 
-Candidates are pinned: tiles that fit M and N (of the transpose, too) with a part for each multiprocessor, parts that
-take k-tiles in turns, pairs of CTAs, a k-tile of 128, and descriptors whose lines come into the L2 by 256 bytes. They
-are built without proofs, compared with float64, and timed in one process in CUDA graphs, in turns.
+Candidates are pinned: tiles that fit M and N (of the transpose, too) with a part for each multiprocessor, pairs of
+CTAs and CTAs alone, a k-tile of 128, and descriptors whose lines come into the L2 by 256 bytes. They are built without
+proofs, compared with float64, and timed in one process in CUDA graphs, in turns.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ class Way:
         said = f"{p.get('variant', '')} {'x'.join(map(str, p.get('tile', ['auto'])))}"
         said += "".join(f" {key} {p[key]}" for key in ("split", "k_parts", "stages", "order", "panel") if key in p)
         said += " turned" if p.get("turned") else ""
-        said += " in turns" if p.get("split_in") == "turns" else ""
         return said + (" pairs" if p.get("cluster", 1) > 1 else "") + (" by 256" if self.by_256 else "")
 
 
@@ -111,7 +110,7 @@ def list_ways(case: SplitCase) -> list[Way]:
     else:
         ways += rank(case, {"split": 1})[:WHOLE]
         ways += vary(case, ways[-WHOLE])
-        for more in ({}, {"split_in": "turns"}, {"cluster": 2}, {"cluster": 2, "turned": True}):
+        for more in ({"cluster": 1}, {"cluster": 2}, {"cluster": 2, "turned": True}):
             ways += rank(case, {"split": 2, **more})[:1]
     unique: dict[str, Way] = {}
     for way in ways:
@@ -143,18 +142,16 @@ def fit_tiles(case: SplitCase) -> Iterator[Way]:
 
 
 def vary(case: SplitCase, way: Way) -> list[Way]:
-    """The same in turns, with lines of 256 bytes, both, in pairs of CTAs, in pairs in turns, by k-tiles of 128."""
-    pins, is_split = {k: v for k, v in way.pins.items() if k != "stages"}, way.pins["split"] > 1
-    by_tma, found = way.pins.get("load") == "tma", list[Way]()
-    turns = rank(case, way.pins | {"split_in": "turns"})[:1] if is_split else []
-    found += turns
-    if by_tma:
-        found += [Way(one.pins, one.model_us, True) for one in (way, *turns)]
-    if by_tma and is_split:
+    """The same in pairs of CTAs, or without, by k-tiles of 128, of the transpose, and with lines of 256 bytes."""
+    pins, found = {k: v for k, v in way.pins.items() if k != "stages"}, list[Way]()
+    if way.pins.get("load") != "tma":
+        return found
+    if way.pins["split"] > 1:
         bm, bn, _ = pins["tile"]
-        for more in ({"cluster": 2}, {"cluster": 2, "split_in": "turns"}, {"tile": [bm, bn, 128]}):
+        other = 3 - pins.get("cluster", 1)
+        for more in ({"cluster": other}, {"tile": [bm, bn, 128]}, {"turned": not pins.get("turned", False)}):
             found += rank(case, pins | more)[:1]
-    return found
+    return [*found, Way(way.pins, way.model_us, True)]
 
 
 def build_one(case: SplitCase, pins: Pins) -> Built | BuiltProgram | str:

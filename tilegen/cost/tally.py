@@ -21,6 +21,7 @@ class Work:
     that a tile's epilogue reads. ``unused_reads``: elements of a and b that warps read after a tile's last k-tile.
     ``k_parts``: warps that share K and add up sums of ``sum_bytes`` each at the end. ``singles``: elements of a and b
     that threads load one by one for one column of a tile's K. ``copies``: by which cp.async brings that column.
+    ``stores_singly``: threads write elements of results one by one, those of a column of a tile side by side.
     ``lines``: of 128 bytes, that 128 bytes of a row of a or b lie in, on average: 1 where all rows begin at lines.
     """
 
@@ -47,6 +48,7 @@ class Work:
     singles: int = 0
     copies: float = 0
     lines: float = 1.0
+    stores_singly: bool = False
 
     @property
     def tiles(self) -> int:

@@ -51,11 +51,13 @@ _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that 
     1: ((8, 32, 64, 128, 192, 256), (0.07, 0.25, 0.45, 0.76, 0.93, 0.97)),
     2: ((8, 32, 64, 128, 192, 256), (0.09, 0.33, 0.62, 0.96, 1.0, 1.0)),
 }
+_WGMMA_STAGED = 0.85  # 64 x 256 against 128 x 128, which reads b twice: 9 products (docs/results/gemm, and sweep_split)
 _L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
 _SECOND_LINE = 2.0  # times as long, where TMA reads a row of a box from two lines of the L2 (7 products, H200)
 _LAUNCH = 1.0e-6
 _EARLY_LAUNCH = 0.3e-6  # of a kernel whose CTAs are there when the one before ends
 _PART, _SUMS_BYTES_PER_CLOCK = 160, 1000  # clocks of adding a part; sums are written, and read again, by all CTAs
+_STORES = 3  # times as long as TMA takes to store a tile; of elements one by one, twice that, as they are twice as many
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
@@ -144,7 +146,7 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
 
     >>> work = Work("wgmma", "bfloat16", (4096, 4096, 4096), 1, (128, 256, 64), 2, 2, 4, 128, 1, 384, 640, 2)
     >>> round(estimate(work, "sm_90a").total * 1e6)
-    137
+    142
     """
     return _UNITS[work.variant].estimate(work, arch, tally or count_work(work))
 
@@ -208,7 +210,7 @@ def _estimate_tiles(work: Work, arch: str, tally: Tally) -> Time:
     starves = unit.starves and work.stages < steps * (by.waves if work.ctas else 1)
     starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if starves else 1.0
     each = {name: c * by.turns * starve / device.clock_hz for name, c in clocks.items()}
-    out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
+    out = tally.stored / tiles / 32 * (1 if work.by_tma else _STORES * (1 + work.stores_singly))
     goes_on = unit.leaves_under_products and work.ctas > 0
     alone = 1 + 0.3 * (by.waves - 1) if goes_on else by.waves
     together = alone if goes_on else by.turns  # stores of several CTAs take as long as in turn
@@ -230,7 +232,7 @@ def _count_clocks(work: Work, tally: Tally, by: _Turns) -> dict[str, float]:
     (_, _, k), (bm, bn, bk), tiles, unit = work.sides, work.tile, work.tiles, _UNITS[work.variant]
     clocks = {
         "multiply": 2.0 * tally.products / tiles / (unit.rates[work.factors] * unit.share(work, by.per_sm)),
-        "shared": (tally.staged + tally.read) / tiles / 128,
+        "shared": (tally.staged * unit.staged + tally.read * (2 - unit.staged)) / tiles / 128,
         "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
     if work.load == BY_TMA:
@@ -370,7 +372,8 @@ class _Unit:
     per_sm)``: of the rate, what kernels reach. ``depth``, ``depth_of_doubles``: of a step along K. ``starves``: k-tiles
     that come late keep it waiting. ``leaves_under_products``: a tile leaves under the next one's products.
     ``is_staged``: results leave through shared memory of their own. ``reads_pairs``: fragments of float64 are pairs of
-    registers. ``alone``: times as long, where a CTA that copies is alone.
+    registers. ``alone``: times as long, where a CTA that copies is alone. ``staged``: of the clocks of 128 bytes of
+    shared memory, those that come; bytes that products take have the rest of 2.
     """
 
     rates: Mapping[str, float]
@@ -384,10 +387,11 @@ class _Unit:
     is_staged: bool = False
     reads_pairs: bool = False
     alone: float = 1.0
+    staged: float = 1.0
 
 
 _UNITS = {
-    "wgmma": _Unit(_TENSOR, _share_of_wgmma, leaves_under_products=True),
+    "wgmma": _Unit(_TENSOR, _share_of_wgmma, leaves_under_products=True, staged=_WGMMA_STAGED),
     "rows": _Unit(_SIMT, _share_of_products, _count_rows, _estimate_rows),
     "mma_sync": _Unit(_TENSOR, _share_of_mma_sync, is_staged=True, reads_pairs=True),
     "simt": _Unit(_SIMT, _share_of_products, depth=1, depth_of_doubles=1, starves=False, alone=_ALONE),

@@ -20,6 +20,7 @@ from tilegen.ops.tally import tally_spec
 from tilegen.spec.data import Spec, WholeCall
 
 _EXPANDED = 8  # recipes, the best by closed forms, whose statements are counted
+_MOST_EXPANDED = 12  # of other numbers of CTAs that share K
 _COUNTS = "a launch"
 _COUNTED = "of the pick, as its statements say: bytes, multiply-adds, waits and arrivals at mbarriers"
 _FEW_ROWS = 64  # of d, which fill no tile of wgmma's
@@ -68,7 +69,7 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
         tally = tally_spec(spec, typical_values(problem))
         time = replace(estimate(one.work, arch.name, tally), sum=one.time.sum)
         costed.append((time, one, spec, tally))
-        if len(costed) == max(_EXPANDED, len({one.recipe.split for one in ranked})):
+        if len(costed) == max(_EXPANDED, min(_MOST_EXPANDED, len({one.recipe.split for one in ranked}))):
             break
     if not costed:
         raise refused[0]
@@ -121,14 +122,13 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
         if reason := variant.refuse(share_k(problem, list_parts(problem, fields)[0]), arch):
             refusals |= {name: reason} if is_first else {}
             continue
-        for is_turned, p in _list_problems(problem, variant, fields):
+        for is_turned, p in _list_problems(problem, variant, arch, fields):
             adds = estimate_sum(describe_adding(problem, p.parts, arch), arch.name) if p.parts > 1 else 0.0
             for asked, r in ((wished, r) for wished in listed for r in variant.recipes(p, arch, wished)):
                 if not is_first and r.k_parts == 1 and not variant.is_always_listed:
                     continue
                 stages = r.stages if asked.stages else min(r.stages, count_useful_stages(r, p))
-                recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch), split=p.parts,
-                                 takes_turns=p.takes_turns)  # fmt: skip
+                recipe = replace(r, stages=stages, is_turned=is_turned, overlap=_overlap(fields, arch), split=p.parts)
                 if recipe in seen or not has_pins(recipe, fields):
                     continue
                 if not has_parts(p, recipe.tile[2]):
@@ -140,11 +140,15 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
     return sorted(found, key=lambda one: one.time.total), refusals if found else refusals | short
 
 
-def _list_problems(problem: Problem, variant: GemmVariant, fields: Any) -> Iterator[tuple[bool, Problem]]:
+def _list_problems(problem: Problem, variant: GemmVariant, arch: Arch, fields: Any) -> Iterator[tuple[bool, Problem]]:
     """The problem, or its transpose, of CTAs that have all of K, or share it; and whether it is the transpose."""
-    for is_turned in _list_turns(problem, variant, fields):
-        for parts in list_parts(problem, fields):
-            yield is_turned, share_k(problem.turned() if is_turned else problem, parts, fields.split_in == "turns")
+    turns = _list_turns(problem, variant, fields)
+    both = (*turns, *({False, True} - {*turns})) if variant.parts and fields.turned is None else turns
+    for is_turned in both:
+        p = problem.turned() if is_turned else problem
+        for parts in list_parts(problem, fields, variant.parts(p, arch) if variant.parts else ()):
+            if parts > 1 or is_turned in turns:
+                yield is_turned, share_k(p, parts)
 
 
 def _overlap(fields: Any, arch: Arch) -> str:

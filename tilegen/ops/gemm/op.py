@@ -64,11 +64,6 @@ class GemmFields(WholeFields):
         default=None,
         description="CTAs that share K: each multiplies a part, and a second pass adds up their sums; by default 1",
     )
-    split_in: Literal["runs", "turns"] | None = Field(
-        default=None,
-        description="which k-tiles a part of 'split' has: runs, side by side; turns, part p has p, p + P, ..; "
-        "by default runs",
-    )
     turned: bool | None = Field(default=None, description="make the transpose of d, of the transposes of b and a")
     overlap: Literal["previous"] | None = Field(
         default=None, description="previous: the kernel starts while the one before it still runs"

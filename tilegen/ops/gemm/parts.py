@@ -99,8 +99,7 @@ class GemmTerms:
     """What every template is given: texts of a spec, and the sides of a tile.
 
     ``tm``, ``tn``, ``kt``: how many tiles there are along M, N and K; ``batch``: a factor of their product. Where CTAs
-    share K, in so many ``parts``, a CTA has part ``l``: ``kt`` counts its k-tiles, ``k0`` is the first, else "",
-    and each is ``apart`` k-tiles after the one before.
+    share K, in so many ``parts``, a CTA has part ``l``: ``kt`` are its k-tiles, and ``k0`` those before them, else "".
     ``is_known``: M and N are numbers. ``is_plain``: sums are d's elements as they are.
     """
 
@@ -112,7 +111,6 @@ class GemmTerms:
     kt: str
     k0: str
     parts: int
-    apart: int
     batch: str
     is_batched: bool
     is_known: bool
@@ -137,35 +135,27 @@ def describe_terms(w: Writing, tile: tuple[int, int, int], cluster: int) -> Gemm
         for x, rows, columns in ((p.a, even, bk), (p.b, bk, bn), (p.d, even, bn))
     )
     return GemmTerms(
-        bm, bn, bk, tm, tn, *_share_k_tiles(k, bk, p), p.parts,
-        p.parts if p.takes_turns else 1,
+        bm, bn, bk, tm, tn, *_share_k_tiles(k, bk, p.parts), p.parts,
         f"({as_given(spell_index(p.batch))}) * " if p.is_batched else "", p.is_batched,
         isinstance(m, int) and isinstance(n, int), isinstance(m, int), _list_views(w), a, b, d, p.sums,
         _describe_epilogue(w, d), not p.epilogue and p.d.dtype == p.sums,
     )  # fmt: skip
 
 
-def _share_k_tiles(k: Index, depth: int, p: Problem) -> tuple[str, str]:
-    """How many k-tiles a CTA has, and which is the first: of part ``l``.
+def _share_k_tiles(k: Index, depth: int, parts: int) -> tuple[str, str]:
+    """How many k-tiles a CTA has, and how many are before them: of part ``l`` of so many.
 
-    >>> from types import SimpleNamespace
-    >>> runs, turns = (SimpleNamespace(parts=4, takes_turns=given) for given in (False, True))
-    >>> _share_k_tiles(1024, 64, runs), _share_k_tiles(1088, 64, runs)
+    >>> _share_k_tiles(1024, 64, 4), _share_k_tiles(1088, 64, 4)
     (('4', 'l * 4'), ('(l + 1) * 17 // 4 - k0', 'l * 17 // 4'))
-    >>> _share_k_tiles(1024, 64, turns), _share_k_tiles(1088, 64, turns)
-    (('4', 'l'), ('(17 - l + 3) // 4', 'l'))
     """
-    parts = p.parts
     if parts == 1:
         return as_given(ceil_text(k, depth)), ""
     if isinstance(k, int):
         fewest, most = count_own_k_tiles(k, depth, parts)
         if fewest == most:
-            return str(most), "l" if p.takes_turns else f"l * {most}"
+            return str(most), f"l * {most}"
     count = ceil_text(k, depth)
     count = count if count.isdigit() else as_given(f"({count})")
-    if p.takes_turns:
-        return f"({count} - l + {parts - 1}) // {parts}", "l"
     return f"(l + 1) * {count} // {parts} - k0", f"l * {count} // {parts}"
 
 

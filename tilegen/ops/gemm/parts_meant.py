@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,13 @@ Array = NDArray[Any]
 @dataclass(frozen=True)
 class PartsFields:
     """``product``: the gemm. Its K is cut into k-tiles of ``depth`` elements, and these into ``parts``, as even as can
-    be. ``is_turned``: sums lie as those of the transpose. ``takes_turns``: parts take k-tiles in turns, not in runs.
+    be. ``is_turned``: sums lie as those of the transpose.
     """
 
     product: WholeCall
     parts: int
     depth: int
     is_turned: bool
-    takes_turns: bool = False
 
 
 def mean_parts(fields: PartsFields, sums: Buffer) -> WholeCall:
@@ -39,20 +37,15 @@ def mean_parts(fields: PartsFields, sums: Buffer) -> WholeCall:
     return WholeCall(OP, fields, arrays | {"d": sums}, fields.product.mark)
 
 
-def cut_k(size: int, depth: int, parts: int, takes_turns: bool = False) -> Iterator[Array]:
+def cut_k(size: int, depth: int, parts: int) -> Iterator[range]:
     """The elements of K that each part has: all together they are all of K, each once.
 
-    >>> [(int(own[0]), int(own[-1]), len(own)) for own in cut_k(1000, 64, 3)]
-    [(0, 319, 320), (320, 639, 320), (640, 999, 360)]
-    >>> [own.tolist() for own in cut_k(9, 2, 3, True)]
-    [[0, 1, 6, 7], [2, 3, 8], [4, 5]]
+    >>> list(cut_k(1000, 64, 3))
+    [range(0, 320), range(320, 640), range(640, 1000)]
     """
-    k, k_tiles = np.arange(size), -(-size // depth)
-    if takes_turns:
-        yield from (k[k // depth % parts == part] for part in range(parts))
-        return
+    k_tiles = -(-size // depth)
     ends = [min(size, part * k_tiles // parts * depth) for part in range(parts + 1)]
-    yield from (k[first:end] for first, end in pairwise(ends))
+    yield from map(range, ends[:-1], ends[1:])
 
 
 def _add_parts(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str, Array]:
@@ -62,7 +55,7 @@ def _add_parts(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str, Ar
     rows, columns = place[::-1] if fields.is_turned else place
     size = int(extent_of(call.arrays["a"].shape[-1], here))
     values = np.zeros(offsets.shape, here.domain.bits(DTYPES[sums.dtype].bytes))
-    for number, along_k in enumerate(cut_k(size, fields.depth, fields.parts, fields.takes_turns)):
+    for number, along_k in enumerate(cut_k(size, fields.depth, fields.parts)):
         if len(own := np.flatnonzero(part == number)):
             found = add_products(fields.product, 0, rows[own], columns[own], along_k, here)
             values[own] = np.ascontiguousarray(found).view(values.dtype)

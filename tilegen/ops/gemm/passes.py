@@ -28,30 +28,32 @@ def expand_passes(spec: Spec, call: WholeCall, problem: Problem, picked: Picked)
     recipe = picked.recipe
     turned = problem.turned() if recipe.is_turned else problem
     shared = share_spec(spec, turned, recipe)
+    is_across = shared.d.is_turned  # the pass of the parts makes the transpose of the sums
+    added = turned.turned() if is_across else turned
     with blame_call(call, recipe):
-        program = load(OwnData(_describe(spec, turned, shared, picked)), OPS)
+        program = load(OwnData(_describe(spec, added, shared, picked)), OPS)
     assert isinstance(program, Program)
     sums, parts = program.buffer(shared.d.name), recipe.split
     product = f"{call.fields.a} {call.fields.b}"
-    made = f"{turned.d.name} = {turned.epilogue or 'acc'}"
+    made = f"{added.d.name} = {added.epilogue or 'acc'}"
     meant = {
         PARTS: Meant(
-            mean_parts(PartsFields(call, parts, recipe.tile[2], recipe.is_turned, recipe.takes_turns), sums),
+            mean_parts(PartsFields(call, parts, recipe.tile[2], recipe.is_turned != is_across), sums),
             f"gemm, {parts} parts of acc = {product}: {recipe}",
         ),
         SUM: Meant(
-            mean_sum(SumFields(call, parts, recipe.is_turned), sums),
+            mean_sum(SumFields(call, parts, recipe.is_turned != is_across), sums),
             f"gemm {made}, acc = {product}: the sums of {parts} parts in their order",
         ),
     }
     return place_passes(spec, call, program, meant, picked.choices)
 
 
-def _describe(spec: Spec, turned: Problem, shared: Problem, picked: Picked) -> dict[str, object]:
+def _describe(spec: Spec, added: Problem, shared: Problem, picked: Picked) -> dict[str, object]:
     """The program as a dict of what YAML would hold."""
     arch, names, head = ARCHES[spec.arch], list_names(spec) | {shared.d.name}, describe_arrays(spec)
     parts = picked.recipe.write(Writing(shared, names, "setmaxnreg" in arch.features))
-    adds = write_sum(Writing(turned, names), shared, arch)
+    adds = write_sum(Writing(added, names), shared.turned() if shared.d.is_turned else shared, arch)
     return {
         "kernel": spec.kernel, "arch": spec.arch, "params": head["params"],
         "buffers": head["buffers"] | describe_workspace(shared),

@@ -15,12 +15,12 @@ from tilegen.spec.data import WholeCall
 # Fields that say what is multiplied; and those that say how, in the order in which they are believed.
 _ASKED = frozenset({"a", "b", "d", "c", "bias", "alpha", "beta", "epilogue", "named", "math"})
 _PINS = (
-    "variant", "turned", "overlap", "split", "split_in", "k_parts", "tile", "atom", "atoms", "permutation", "load",
-    "cluster", "stages", "panel", "ctas", "order",
+    "variant", "turned", "overlap", "split", "k_parts", "tile", "atom", "atoms", "permutation", "load", "cluster",
+    "stages", "panel", "ctas", "order",
 )  # fmt: skip
 _FAR = 8  # how far from a number others are tried, before those of recipes
 # Where a recipe does not say it.
-_UNSAID = {"cluster": 1, "turned": False, "split": 1, "split_in": "runs", "k_parts": 1, "permutation": [None] * 3}
+_UNSAID = {"cluster": 1, "turned": False, "split": 1, "k_parts": 1, "permutation": [None] * 3}
 
 
 def read_pins(fields: Any) -> dict[str, Any]:

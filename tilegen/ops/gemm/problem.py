@@ -19,6 +19,7 @@ from tilegen.spec.spelling import spell_index
 WIDEST = 16  # bytes of an access, and what TMA's rows are a multiple of
 LINE = 128  # bytes of a line of the L2
 MOST_PARTS = 64  # CTAs that may share K
+LISTED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, MOST_PARTS)  # numbers of them that are looked at for ``auto``
 SUMS = {"float64": "float64", "int8": "int32", "uint8": "int32", "int32": "int32"}  # else float32
 
 
@@ -95,7 +96,6 @@ class Problem:
     sums are only rounded to d's type. ``batch``: how many products there are, 1 where none of the arrays has a
     dimension for it. ``sums``: the type of the accumulators. ``factors``: the type as which a and b are multiplied.
     ``parts``: CTAs of a tile that share K; with more than one, d is [parts, M, N] and holds the sums of each.
-    ``takes_turns``: the k-tiles of part p are p, p + parts, p + 2 parts, ..; else they lie side by side.
     """
 
     a: Matrix
@@ -108,7 +108,6 @@ class Problem:
     sums: str
     factors: str
     parts: int = 1
-    takes_turns: bool = False
 
     @property
     def sides(self) -> tuple[Index, Index, Index]:

@@ -40,8 +40,7 @@ class Recipe(ABC):
     ``panel``: columns of d that leave at once. ``load``: what brings k-tiles, tma, cp_async or threads. ``is_turned``:
     the transpose of d is made, of the transposes of b and a. ``overlap``: "previous" where the kernel starts while the
     one before it still runs. ``k_parts``: warps that share K, each with sums of the whole tile, of its part of every
-    k-tile; ``atoms`` are those of one of them. ``split``: CTAs that share K, each with its part of the k-tiles;
-    ``takes_turns``: they take these in turns.
+    k-tile; ``atoms`` are those of one of them. ``split``: CTAs that share K, each with its part of the k-tiles.
     """
 
     variant: str
@@ -59,7 +58,6 @@ class Recipe(ABC):
     overlap: str = ""
     k_parts: int = 1
     split: int = 1
-    takes_turns: bool = False
 
     @property
     @abstractmethod
@@ -120,7 +118,6 @@ class Recipe(ABC):
         said |= {"ctas": self.ctas} if self.ctas else {}
         said |= {"k_parts": self.k_parts} if self.k_parts > 1 else {}
         said |= {"split": self.split} if self.split > 1 else {}
-        said |= {"split_in": "turns"} if self.takes_turns else {}
         said |= {"overlap": self.overlap} if self.overlap else {}
         return said | ({"turned": True} if self.is_turned else {})
 
@@ -141,7 +138,6 @@ class Recipe(ABC):
         more = ", pairs of CTAs share b" if self.cluster > 1 else ""
         more += f", {self.k_parts} warps share K" if self.k_parts > 1 else ""
         more += f", {self.split} CTAs share K" if self.split > 1 else ""
-        more += " in turns" if self.takes_turns else ""
         more += ", of the transposes" if self.is_turned else ""
         return f"{self.variant} {size}{self._say_stages()}{more}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -18,7 +18,7 @@ from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.ring import list_rings
 from tilegen.ops.gemm.rows import list_rows, refuse_rows
 from tilegen.ops.gemm.tiles import TilesRecipe
-from tilegen.ops.gemm.wgmma import list_wgmma, refuse_wgmma
+from tilegen.ops.gemm.wgmma import list_parts_of_tiles, list_wgmma, refuse_wgmma
 from tilegen.ops.mma.atoms import SIMT
 
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
@@ -204,16 +204,19 @@ class GemmVariant:
 
     ``recipes(problem, arch, fields)``: all that there are. ``is_always_listed``: they are looked at even where a
     variant before it has some. ``is_its_transpose``: of a problem and its transpose the recipes are the same.
+    ``parts(problem, arch)``: more numbers of CTAs that may share K, for its tiles; a problem whose K is shared is then
+    looked at either way, as its transpose too.
     """
 
     refuse: Callable[[Problem, Arch], str]
     recipes: Callable[[Problem, Arch, Any], Iterator[Recipe]]
     is_always_listed: bool = False
     is_its_transpose: bool = False
+    parts: Callable[[Problem, Arch], Iterable[int]] | None = None
 
 
 VARIANTS = {
-    "wgmma": GemmVariant(refuse_wgmma, list_wgmma),
+    "wgmma": GemmVariant(refuse_wgmma, list_wgmma, parts=list_parts_of_tiles),
     "rows": GemmVariant(refuse_rows, list_rows, is_always_listed=True, is_its_transpose=True),
     "mma_sync": GemmVariant(_refuse_mma_sync, _list_mma_sync),
     "simt": GemmVariant(_refuse_simt, _list_simt),

@@ -40,12 +40,12 @@ def _multiply_one(
 ) -> Array:  # fmt: skip
     """Elements of one product, of which a block of these rows and columns is made."""
     depth = int(extent_of(call.arrays["a"].shape[-1], here))
-    acc = add_products(call, batch, rows, columns, np.arange(depth), here)
+    acc = add_products(call, batch, rows, columns, range(depth), here)
     return make_results(call, epilogue, acc, (batch, rows, columns), here)
 
 
 def add_products(
-    call: WholeCall, batch: int, rows: Array, columns: Array, along_k: Array, here: WholeHere
+    call: WholeCall, batch: int, rows: Array, columns: Array, along_k: range, here: WholeHere
 ) -> Array:  # fmt: skip
     """Sums of products of rows of a and columns of b, over the elements ``along_k``."""
     a, b = call.arrays["a"], call.arrays["b"]
@@ -55,8 +55,8 @@ def add_products(
     factors = a.dtype if call.fields.math == "exact" else TFLOAT32_EVEN
     total: Array | None = None
     part = _DEPTH if here.domain.adds_freely else len(along_k)
-    for first in range(0, len(along_k), part):
-        k = along_k[first : first + part]
+    for first in range(along_k.start, along_k.stop, part):
+        k = np.arange(first, min(first + part, along_k.stop))
         left = _read(call, "a", a, (batch, m[:, None], k[None, :]), here)
         right = _read(call, "b", b, (batch, k[:, None], n[None, :]), here)
         total = here.domain.matmul(left, right, total, factors, sums)

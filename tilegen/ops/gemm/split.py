@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from tilegen.cost.time import Adding
 from tilegen.index import evaluate, least, mul
 from tilegen.ops.expanding import list_names
 from tilegen.ops.gemm.parts import Writing, describe_terms
-from tilegen.ops.gemm.problem import WIDEST, Matrix, Problem, bytes_of, count_own_k_tiles, typical_values
+from tilegen.ops.gemm.problem import LISTED, WIDEST, Matrix, Problem, bytes_of, count_own_k_tiles, typical_values
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.spaces import WORKSPACE as SPACE
 from tilegen.spec.data import Spec
@@ -21,44 +22,47 @@ from tilegen.spec.spelling import spell_index
 from tilegen.spec.written import write_part
 
 WORKSPACE = "sums_of_parts"
-_LISTED = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)  # parts that are looked at for ``auto``
 _MOST_WARPS = 4  # of a CTA that adds up
 _WAVES = 4  # of such CTAs: with more of them, a thread takes more elements
 
 
-def list_parts(problem: Problem, fields: Any) -> tuple[int, ...]:
-    """How many CTAs may share K: what is pinned, by default one; batches are never split by themselves."""
+def list_parts(problem: Problem, fields: Any, more: Iterable[int] = ()) -> tuple[int, ...]:
+    """How many CTAs may share K: what is pinned, by default one; batches are never split by themselves.
+
+    ``more``: numbers that are looked at for ``auto`` beside those that always are.
+    """
     if fields.split != "auto":
         return (fields.split or 1,)
-    return (1,) if problem.is_batched else _LISTED
+    return (1,) if problem.is_batched else tuple(sorted({*LISTED, *more}))
 
 
-def share_k(problem: Problem, parts: int, takes_turns: bool = False, workspace: str = WORKSPACE) -> Problem:
+def share_k(problem: Problem, parts: int, workspace: str = WORKSPACE) -> Problem:
     """The problem of the CTAs that share K: sums of each part, with nothing made of them.
 
-    The sums of all parts lie one after another in an array of the name ``workspace``. ``takes_turns``: as a Problem
-    says it.
+    The sums of all parts lie one after another in an array of the name ``workspace``, as the elements of d do: those
+    that make d read and write along the same rows.
     """
     if parts == 1:
         return problem
+    if not problem.d.runs_along_rows and problem.turned().d.runs_along_rows:
+        return share_k(problem.turned(), parts, workspace).turned()
     m, n, _ = problem.sides
     sums = Matrix(workspace, problem.sums, m, n, (mul(m, n), n, 1), WIDEST, has_batch=True, rank=3)
-    return replace(
-        problem, d=sums, named={}, epilogue="", batch=parts, is_batched=True, parts=parts, takes_turns=takes_turns
-    )
+    return replace(problem, d=sums, named={}, epilogue="", batch=parts, is_batched=True, parts=parts)
 
 
 def share_spec(spec: Spec, problem: Problem, recipe: Recipe) -> Problem:
     """The problem that the CTAs of a recipe have, turned as it is; its workspace has a name that the spec has not."""
-    return share_k(problem, recipe.split, recipe.takes_turns, fresh_name(WORKSPACE, list_names(spec)))
+    return share_k(problem, recipe.split, fresh_name(WORKSPACE, list_names(spec)))
 
 
 def describe_workspace(shared: Problem) -> dict[str, Any]:
     """The entry of the workspace among a spec's buffers; {} where nothing is shared."""
     if shared.parts == 1:
         return {}
-    shape = [shared.parts, *(x if isinstance(x, int) else spell_index(x) for x in (shared.d.rows, shared.d.columns))]
-    return {shared.d.name: {"scope": SPACE.name, "dtype": shared.sums, "shape": shape}}
+    sums = shared.d.turned() if shared.d.is_turned else shared.d
+    shape = [shared.parts, *(x if isinstance(x, int) else spell_index(x) for x in (sums.rows, sums.columns))]
+    return {sums.name: {"scope": SPACE.name, "dtype": sums.dtype, "shape": shape}}
 
 
 def has_parts(problem: Problem, depth: int) -> bool:
@@ -124,7 +128,7 @@ def describe_adding(p: Problem, parts: int, arch: Arch) -> Adding:
 def write_sum(w: Writing, shared: Problem, arch: Arch) -> dict[str, Any]:
     """The launch, the buffers and the statements of the pass that adds up, of a writing of the whole problem.
 
-    ``shared``: the problem of the CTAs that share K.
+    ``shared``: the problem of the CTAs that share K, of sums that lie as d does.
     """
     box = choose_box(w.problem, arch)
     own = replace(w, problem=replace(w.problem, a=shared.d, b=shared.d))

@@ -163,9 +163,8 @@ def _divide_at_end(w: Writing, bk: int) -> list[str]:
     size, following = w.problem.sides[2], "k + 1 < kt"
     if is_multiple(size, bk) or (isinstance(size, int) and size < 2 * bk):
         return [following]
-    p = w.problem
-    end = f"k0 + (k + 1)*{p.parts} + 1" if p.takes_turns else "k0 + k + 2" if p.parts > 1 else "k + 2"
-    inside = f"({end})*{bk} <= {as_given(spell_index(size))}"
+    at = "k0 + k" if w.problem.parts > 1 else "k"
+    inside = f"({at} + 2)*{bk} <= {as_given(spell_index(size))}"
     return [inside, f"{following} and not ({inside})"]
 
 

@@ -7,13 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
+from tilegen.arch.data import typical_device
 from tilegen.arithmetic import TFLOAT32
 from tilegen.cost.tally import Work
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, find_atom
 from tilegen.ops.gemm.parts import Writing
-from tilegen.ops.gemm.problem import WIDEST, Problem, bytes_of, typical_batch, typical_sides
+from tilegen.ops.gemm.problem import LISTED, MOST_PARTS, WIDEST, Problem, bytes_of, typical_batch, typical_sides
 from tilegen.ops.gemm.recipe import AS_ATOMS, Recipe, can_store_by_tma, count_aside, place_without_gaps, share_tiles
+
+_ROWS, _WIDEST_N, _NARROWEST_N = (256, 128, 64), 256, 8
+_MOST_SUMS = 128 * 256  # that two warpgroups hold
+_TILES = tuple(
+    (m, n) for n in (256, 224, 192, 160, 128, 96, 64, 32, 16, 8) for m in _ROWS if m * n <= _MOST_SUMS
+)  # fmt: skip
+_CUTS = 6  # numbers of tiles along N that are looked at for tiles that fit
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ class WgmmaRecipe(Recipe):
         aside = count_aside(p, self.tile, (self.warpgroups, panels))
         by_tma = self.panel > 0 and can_store_by_tma(p)
         work = replace(super().describe_work(p), arrivers=self.warpgroups, panels=panels, by_tma=by_tma)
-        return replace(work, aside_bytes=aside)
+        return replace(work, aside_bytes=aside, stores_singly=p.parts > 1 and not p.d.runs_along_rows)
 
     def write(self, w: Writing) -> dict[str, Any]:
         groups, is_tf32 = self.warpgroups, w.problem.factors == TFLOAT32
@@ -65,6 +73,31 @@ class WgmmaRecipe(Recipe):
 
     def _place_atoms(self, atom: MmaAtom) -> tuple[Any, tuple[Any, Any, Any]]:
         return place_without_gaps(self.tile, (self.warpgroups, 1, 1), atom)
+
+
+def list_parts_of_tiles(p: Problem, arch: Arch) -> set[int]:
+    """Numbers of CTAs that share K, with which tiles of one size keep as many multiprocessors busy as can be."""
+    return {_count_room(p, tile, cluster, arch) for tile in (*_TILES, *fit_tiles(p)) for cluster in (1, 2)} - {0, 1}
+
+
+def _count_room(p: Problem, tile: tuple[int, int], cluster: int, arch: Arch) -> int:
+    """As many CTAs of each tile as multiprocessors have room for, 0 where there are more tiles."""
+    (m, n, _), (bm, bn) = typical_sides(p), tile
+    return min(MOST_PARTS, typical_device(arch.name).sm_count // (-(-m // (bm * cluster)) * cluster * -(-n // bn)))
+
+
+def fit_tiles(p: Problem) -> list[tuple[int, int]]:
+    """Tiles that cut N into equal parts, of the fewest to a few more: as few columns as can be lie beyond its end.
+
+    >>> from types import SimpleNamespace
+    >>> p = SimpleNamespace(batch=1, sides=(144, 584, 32728))
+    >>> [bn for bm, bn in fit_tiles(p) if bm == 64]
+    [200, 152, 120, 104, 88, 80]
+    """
+    n = typical_sides(p)[1]
+    cuts = range(-(-n // _WIDEST_N), -(-n // _WIDEST_N) + _CUTS)
+    widths = dict.fromkeys(-(-n // cut // _NARROWEST_N) * _NARROWEST_N for cut in cuts)
+    return [(bm, bn) for bn in widths for bm in _ROWS if bm * bn <= _MOST_SUMS]
 
 
 def refuse_wgmma(p: Problem, arch: Arch) -> str:
@@ -85,15 +118,18 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     """Tiles of whose sums two warpgroups hold all, in panels, by one CTA or in pairs; a part's sums leave at once."""
     bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
     rows = typical_sides(p)[0]
-    tiles = [(m, n) for n in (256, 224, 192, 160, 128, 96, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
-    tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
-    for bm, bn in tiles:
+    more = [tuple(fields.tile[:2])] if fields.tile else [] if p.parts == 1 else fit_tiles(p)
+    for bm, bn in dict.fromkeys((*_TILES, *more)):
+        is_usual = p.parts in LISTED and ((bm, bn) in _TILES or fields.tile)
+        is_one_wave = p.parts > 1 and fields.split == "auto" and not is_usual  # or it is left out
         if fields.atom != "auto" and find_atom(fields.atom) != find_wgmma(p, bn):
             continue
         panels = (x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel))
         for panel in dict.fromkeys(panels) if p.parts == 1 else (0,):
             for cluster in (1, 2):
-                if cluster == 2 and (rows <= bm or fields.cluster == 1 or (p.parts > 1 and fields.cluster != 2)):
+                if cluster == 2 and (rows <= bm or fields.cluster == 1):
+                    continue
+                if is_one_wave and p.parts != _count_room(p, (bm, bn), cluster, arch):
                     continue
                 base = WgmmaRecipe(
                     "wgmma", (bm, bn, bk), fields.atom, "", AS_ATOMS, 1, cluster=cluster, panel=panel
