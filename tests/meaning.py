@@ -296,3 +296,18 @@ PASSES = {
         layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward
     )
 }  # fmt: skip
+
+
+# ---------------------------------------------------------------- places that tables name
+@means({"M": 5, "V": 700}, {"M": 2, "V": 4100}, {"M": 1, "V": 1}, largest=100.0)
+def cross_entropy(X: Array, labels: Array, V: int) -> dict[str, Array]:
+    top = X.max(1)
+    lse = top + np.log(np.exp(X - top[:, None]).sum(1))
+    own = X[np.arange(len(X)), np.maximum(labels, 0).astype(np.int64)]
+    return {"loss": np.where(labels >= 0, lse - own, 0.0), "lse": lse}
+
+
+@means({"B": 3, "T": 100, "MAXN": 128}, {"B": 1, "T": 1, "MAXN": 64}, {"B": 7, "T": 40, "MAXN": 64})
+def ragged_scale(cu: Array, scale: Array, X: Array) -> Array:
+    piece = np.searchsorted(cu, np.arange(len(X)), side="right") - 1
+    return X * scale[piece]

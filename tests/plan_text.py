@@ -13,6 +13,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Fetch,
     Follow,
     Let,
     Map,
@@ -112,6 +113,7 @@ def _wgmma(step: Wgmma) -> str:
 
 LINES: dict[type, Callable[[Any], str]] = {
     Let: lambda step: f"Let {step.var.name} = {step.value}",
+    Fetch: lambda step: f"Fetch {step.var.name} <- {_ref(step.src)}, where {step.where}, else {step.otherwise}",
     Repeat: lambda step: f"Repeat {step.var.name} < {step.count}{', unrolled' if step.unroll else ''}",
     When: lambda step: f"When {step.condition}",
     Block: _block,

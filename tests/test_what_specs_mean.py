@@ -18,7 +18,7 @@ from tilegen.interpret import interpret
 from tilegen.ops import ALL_OPS
 from tilegen.plan import arrays
 from tilegen.proofs.against import ask_meaning
-from tilegen.proofs.floats import Closeness, FloatRun, computes, draw_floats, run_bounded
+from tilegen.proofs.floats import Closeness, FloatRun, computes, draw_elements, draw_floats, run_bounded
 from tilegen.reference import Array, Input
 from tilegen.spec import load as read
 from tilegen.spec.data import Spec, WholeCall
@@ -61,7 +61,9 @@ def compare(name: str, sizes: Mapping[str, int], meaning: Meaning, corner: bool)
     """The kernel of every CTA against the function, every element of every output. Raises ProofError."""
     kernel = draft_named(name, sizes)
     spec, case = kernel.spec, {p.name: int(p.default) for p in kernel.spec.params if p.var is not None}
-    inputs = draw_inputs(spec, [m.name for m in arrays(kernel.plan) if m.access != "out"], meaning, corner)
+    memories = [m for m in arrays(kernel.plan) if m.access != "out"]
+    inputs = draw_inputs(spec, [m.name for m in memories], meaning, corner)
+    inputs |= {m.name: draw_elements(m, case) for m in memories if m.values is not None}
     x, y, z = launch_of(spec, case).grid
     ctas = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
     written = interpret(kernel.plan, ctas, inputs, case).written

@@ -78,7 +78,7 @@ def test_each_pass_has_its_counters_and_each_program_the_rest(measured: dict[str
     assert list(measured["programs"]) == ["max_columns", "other", "sum_all"]
     row = measured["programs"]["sum_all"]
     assert (row["spec"], row["soak"], row["sanitizer"]) == ("sum_all.yaml", "10000 launches, all equal", CLEAN)
-    assert set(row["passes"]) == {"sum_all_tiles", "sum_all_total"} and row["launches"] == {"cupy": "ok"}
+    assert set(row["passes"]) == {"sum_all_tiles", "sum_all_total"} and row["ways"] == {"cupy": "ok"}
     assert all(set(one["counters"]) == set(COUNTERS) for one in row["passes"].values())
     assert row["passes"]["sum_all_tiles"]["counters"]["global_ld"]["predicted"] == 9000 / 8
     failures = entry.list_failures(measured)
@@ -87,7 +87,7 @@ def test_each_pass_has_its_counters_and_each_program_the_rest(measured: dict[str
 
 def test_failures_of_programs_are_told(measured: dict[str, Any]) -> None:
     row = measured["programs"]["max_columns"]
-    row |= {"soak": "no end in 120 s", "sanitizer": {"initcheck": "3 errors"}, "launches": {"torch": "TG421"}}
+    row |= {"soak": "no end in 120 s", "sanitizer": {"initcheck": "3 errors"}, "ways": {"torch": "TG421"}}
     row["passes"]["max_columns_total"]["counters"]["global_st"]["counted"] = None
     told = [said for said in entry.list_failures(measured) if said.startswith("max_columns")]
     assert told == [

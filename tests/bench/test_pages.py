@@ -174,7 +174,7 @@ def test_the_performance_page_says_what_the_files_say() -> None:
     text = results_page.PERFORMANCE.read_text(encoding="utf-8")
     assert results_page.fill_measured(text) == text, "`python benchmarks/results_page.py` rewrites it"
     parts = re.findall(r"<!-- measured: (\w+) -->", text)
-    assert sorted(parts) == sorted([*cases_page.GROUPS, "tiles", "rows", "experiments"])
+    assert sorted(parts) == sorted([*cases_page.GROUPS, "tiles", "rows", "experiments", "tables"])
     for path, picture in results_page.draw_pictures():
         assert path.read_text(encoding="utf-8") == picture
 

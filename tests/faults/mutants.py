@@ -36,6 +36,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Fetch,
     Follow,
     Let,
     Map,
@@ -360,6 +361,7 @@ def _of_block(step: Block) -> Iterator[Operand]:
 
 
 OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
+    Fetch: lambda step: [("src", step.src, lambda ref: replace(step, src=ref))],
     Move: lambda step: [
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
     ],

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from tests.faults.steps import drop, is_a, mutate
 from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
+from tilegen.arithmetic.values import Values
 from tilegen.index import Var, equal, less, mod
 from tilegen.layouts import find_atom
 from tilegen.ops.mma.atoms import ROWS as PRODUCTS
@@ -35,6 +36,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Fetch,
     Follow,
     Instruction,
     Let,
@@ -74,6 +76,7 @@ THREADS = 64
 tx, lane, k = Var("tx", THREADS), Var("laneid", 32), Var("k", 2)
 X = Memory("X", "float32", (8, 16), (16, 1), "global", "in")
 Y = Memory("Y", "float32", (8, 16), (16, 1), "global", "out")
+P = Memory("P", "int32", (64,), (1,), "global", "in", values=Values(0, 8))
 H = Memory("H", "uint16", (512,), (1,), "global", "in")
 G = Memory("G", "uint16", (512,), (1,), "global", "out")
 S = flat_memory("S", "float32", 128, "shared", align_bytes=128)
@@ -86,7 +89,7 @@ ROW, COLUMN = tx // 16, tx % 16
 
 
 def plan(*steps: Step, barriers: tuple[Barrier, ...] = ()) -> Plan:
-    memories = (X, Y, H, G, S, T, r, h)
+    memories = (X, Y, H, G, S, T, r, h, P)
     return Plan("k", "sm_90", (1, 1, 1), memories, (Role("all", THREADS, steps),), barriers=barriers)
 
 
@@ -149,7 +152,14 @@ def loop(index: object) -> tuple[Step, ...]:
     return (Repeat(k, 2, (Move(r[index], X[k * 4 + ROW, COLUMN]),), True),)  # type: ignore[index]
 
 
+def fetch(bound: int) -> tuple[Step, ...]:
+    """Rows of X whose numbers a table has, which are below ``bound``."""
+    row = Var("row", bound)
+    return (Fetch(row, P[tx], tx, Values(0, 8)), Move(r[0], X[row, COLUMN]), STORE)
+
+
 INSTRUCTIONS: dict[str, Example] = {
+    "fetch": example(fetch(8), fetch(7), "TG410"),
     MOVE.name: example((LOAD, WRITE, Sync("warp"), READ, SEND), (LOAD, WRITE, READ, SEND), "TG403"),
     CP_ASYNC.name: example((START, Commit("cp.async"), Wait("cp.async"), *FETCH), (START, *FETCH), "TG422"),
     LDMATRIX.name: matrices(LDMATRIX, None),
@@ -215,6 +225,7 @@ STEPS: dict[type, Example] = {
         (ONE, Move(r[0], X[ONE.var, COLUMN]), STORE), (Let(Var("row", 2), ROW), Move(r[0], X[Var("row", 2), COLUMN])),
         "TG410",
     ),
+    Fetch: INSTRUCTIONS["fetch"],
     Repeat: example(
         (*loop(k), STORE), (Repeat(k, 2, (Move(r[k], X[k * 4 + ROW, COLUMN]),)), STORE), "TG407",
     ),

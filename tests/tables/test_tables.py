@@ -30,6 +30,7 @@ from tilegen.interpret.steps import MEANINGS, ORDER, STRUCTURE
 from tilegen.ops import OPS
 from tilegen.plan import (
     COMPUTE,
+    FETCH,
     INSTRUCTIONS,
     MBARRIER,
     MOVE,
@@ -55,6 +56,7 @@ from tilegen.plan import (
 from tilegen.plan.effects import EFFECTS
 from tilegen.plan.walk import ENTER
 from tilegen.proofs import unproven_ranges
+from tilegen.proofs.floats import draw_elements
 from tilegen.proofs.needless_syncs import drop_sync
 from tilegen.proofs.ranges import TOUCHES
 from tilegen.render import launch_info, render, render_launcher
@@ -92,9 +94,9 @@ def missing_of_row(row: Instruction) -> list[str]:
     preludes = re.compile(re.sub(r"\\?\{\w+\\?\}", r"\\w*", re.escape(row.prelude))) if row.prelude else None
     known = {
         "cost": row.cost in COSTS,
-        "meaning": bool(row.compute) or row.name in MEANINGS,
+        "meaning": bool(row.compute) or row.name in MEANINGS or row == FETCH,  # which defines a name: STRUCTURE
         "text": bool(preludes and any(preludes.fullmatch(n) for n in prelude_names()))
-        or bool(row.c) or row.name in FUNCTIONS or row in (MOVE, COMPUTE, SHUFFLE),
+        or bool(row.c) or row.name in FUNCTIONS or row in (MOVE, COMPUTE, SHUFFLE, FETCH),
         "range proof": all(o.lies in TOUCHES for o in row.operands),
         "arch": not row.feature or any(row.feature in arch.features for arch in ARCHES.values()),
         "queue": row.queue in ("", MBARRIER, *QUEUES),
@@ -129,7 +131,9 @@ def inputs_of(shown: Plan) -> dict[str, object]:
         most = 13 if dtype.startswith(("float8", "float16")) else 251  # sums of products are numbers
         return lambda at: ((at * 40503 + number * 7919) % most).astype(numpy_dtype(dtype))
 
-    return {m.name: values(m.dtype, n) for n, m in enumerate(arrays(shown)) if m.access == "in"}
+    given = {m.name: values(m.dtype, n) for n, m in enumerate(arrays(shown)) if m.access == "in"}
+    promised = {m.name: draw_elements(m, {}) for m in arrays(shown) if m.name in given and m.values is not None}
+    return given | promised
 
 
 def code_of(shown: Plan) -> str:

@@ -30,6 +30,7 @@ def linear(x: Index, sign: int = 1) -> dict[Any, int]:
 def has_room(x: Index) -> bool:
     """Is the bound that sums and products of an expression claim, and are computed by, as large as their parts ask?
 
+    >>> from tilegen.index import Var
     >>> i, j = Var("i", 10), Var("j", 10)
     >>> has_room(Formula("*", (i + j, 8), 145)), has_room(Formula("*", (i + j, 8), 144))
     (True, False)

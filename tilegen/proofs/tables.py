@@ -45,7 +45,12 @@ _MOST_MARKS = 24
 
 def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
     """The spec and its plan with contents in place of tables: neither reads one."""
-    return replace(spec, ops=_fill(spec, spec.ops, contents)), fill_tables(plan, contents)
+    return fill_spec(spec, contents), fill_tables(plan, contents)
+
+
+def fill_spec(spec: Spec, contents: Contents) -> Spec:
+    """The spec with contents in place of tables."""
+    return replace(spec, ops=_fill(spec, spec.ops, contents))
 
 
 def _fill(spec: Spec, statements: Sequence[Statement], contents: Contents) -> tuple[Statement, ...]:
