@@ -8,12 +8,19 @@ from pathlib import Path
 import pytest
 
 import tilegen
+from tilegen.pipeline import Built
 from tilegen.proofs.runs import check_run, list_runs
 from tilegen.report import resolved_text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from mixed_widths import SEEDS, count_sectors, count_traffic, draw_mixed, draw_turned
+
+
+def assert_builds_again(built: Built) -> None:
+    """A kernel's resolved spec, with its pins, builds the same source."""
+    again = tilegen.build(resolved_text(built.spec, built.plan))
+    assert again.source == built.source
 
 
 @pytest.mark.sweep(6)
@@ -27,9 +34,7 @@ def test_sectors_are_at_most_a_tenth_over_their_floor(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_drawn_kernels_are_proved_and_written_out_as_they_are(seed: int) -> None:
     """One of each kind, of seeds that nothing else names: built, resolved with its pins, and built again."""
-    built = tilegen.build(draw_mixed(seed))
-    again = tilegen.build(resolved_text(built.spec, built.plan))
-    assert again.source == built.source
+    assert_builds_again(tilegen.build(draw_mixed(seed)))
 
 
 @pytest.mark.sweep(6)
@@ -46,5 +51,4 @@ def test_drawn_boxes_and_pairs_are_proved_and_run_as_they_mean(seed: int) -> Non
     built = tilegen.build(draw_turned(seed))
     for run in list_runs(built.spec, built.plan):
         check_run(built.spec, built.plan, run, 2)
-    again = tilegen.build(resolved_text(built.spec, built.plan))
-    assert again.source == built.source
+    assert_builds_again(built)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -13,11 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from specs.kernels import SPECS, Draft, small_spec
 from text.run import Runner, compile_plans, describe_map, runner_of
 
 from tilegen.calling import terms_of
-from tilegen.gpu import Cubin
+from tilegen.gpu import Cubin, device
 from tilegen.gpu.call import Kernel
 from tilegen.gpu.call.launch_memory import MAP_BYTES
 from tilegen.gpu.call.signature import KernelSignature
@@ -180,6 +182,15 @@ class Cupy:
 
     def array(self, array: np.ndarray[Any, Any], device: int = 0) -> Any:
         return self.ndarray(array.shape, array.dtype, array, array.strides, device)
+
+
+def pretend_cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cupy]:
+    """``import cupy`` gives the pretended one: the body of a fixture."""
+    pretended = Cupy()
+    monkeypatch.setitem(sys.modules, "cupy", pretended)  # type: ignore[arg-type]
+    device.load_cupy.cache_clear()
+    yield pretended
+    device.load_cupy.cache_clear()
 
 
 class Torch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,13 +21,14 @@ from calls.pretended import (
     PretendedEncoder,
     Torch,
     aligned,
+    pretend_cupy,
     pretend_kernel,
 )
 from tests.faults.verdicts import refusal_of
 from tilegen import calling
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import CallError, EnvironmentLack, TilegenError
-from tilegen.gpu import Cubin, device, driver, tensor_maps
+from tilegen.gpu import Cubin, driver, tensor_maps
 from tilegen.gpu.call.again import launch_nothing
 from tilegen.gpu.call.kind_of_call import form_of_output
 from tilegen.index import names_of
@@ -61,13 +61,7 @@ PITCHED = spec('shape: [M, N], layout: "S[(M,N):(ldx,1)]"', 'shape: [M, N], layo
                SIZES.replace("}}", "}, ldx: {default: 8, max: 512}, ldy: {default: 8, max: 512}}"))  # fmt: skip
 
 
-@pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cupy]:
-    pretended = Cupy()
-    monkeypatch.setitem(sys.modules, "cupy", pretended)  # type: ignore[arg-type]
-    device.load_cupy.cache_clear()
-    yield pretended
-    device.load_cupy.cache_clear()
+cupy = pytest.fixture(pretend_cupy)
 
 
 @pytest.fixture

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pytest
-from calls.pretended import Cupy, Interface, aligned, draw_floats
+from calls.pretended import Cupy, Interface, aligned, draw_floats, pretend_cupy
 from text.run import requires_gxx
 
 from programs.kernels import LAYERNORM, SUM_ALL, build_small
@@ -26,18 +25,10 @@ from programs.pretended import (
 from tests.meaning import PASSES
 from tests.session import once
 from tilegen.errors import CallError
-from tilegen.gpu import device
 from tilegen.gpu.call import ProgramKernel, ProgramSignature
 from tilegen.pipeline import BuiltProgram, build
 
-
-@pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cupy]:
-    pretended = Cupy()
-    monkeypatch.setitem(sys.modules, "cupy", pretended)  # type: ignore[arg-type]
-    device.load_cupy.cache_clear()
-    yield pretended
-    device.load_cupy.cache_clear()
+cupy = pytest.fixture(pretend_cupy)
 
 
 @once

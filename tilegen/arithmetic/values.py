@@ -52,6 +52,12 @@ class Values:
         return " : ".join(map(str, (self.low, self.high, *([self.step] if self.step > 1 else []))))
 
     @property
+    def places(self) -> tuple[Index, Index]:
+        """Both ends of a range of integers."""
+        assert not isinstance(self.low, float) and not isinstance(self.high, float)
+        return self.low, self.high
+
+    @property
     def promise(self) -> str:
         """What the caller promises, in words."""
         if self.pieces is not None:

@@ -167,7 +167,7 @@ def _list_stretches(visits: Iterable[Visit]) -> Iterator[_Stretch]:
 def _is_straight(step: Repeat) -> bool:
     """Is it unrolled (short ones are unasked), and then one run of plain moves and functions of registers?
 
-    What it computes stands between its loads, but not between those of one trip and of the next, unless it stores.
+    A load of the next trip moves before what this trip computes, unless the loop stores between them.
     """
     is_unrolled = isinstance(step.count, int) and (step.unroll or _count_copies(step) <= _UNROLLED_UNASKED)
     steps = list(flatten(step.body))

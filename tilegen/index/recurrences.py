@@ -219,8 +219,8 @@ def _pick(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
 def _element(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     """An element comes again where its number has moved on by a period of the contents.
 
-    Of contents that go up no rule is known where the number moves, but of those that go up by one step: these rise
-    with it, except at the elements that are left out and at the end of the range.
+    Contents that go up by one step rise with the number, except where elements are left out and the range ends. For
+    other contents that go up, no rule is known where the number moves.
     """
     kind, key, (at, low, high, step, *marks) = *x.args[:2], x.args[2:]
     number = parts[2]

@@ -1,4 +1,4 @@
-"""What ptxas spoils of a proved kernel, where the spec says what it spoils: right, and slower than it could be."""
+"""Warnings of what ptxas spoils in a proved kernel, at the op or role to change: the kernel is right, but slower."""
 
 from __future__ import annotations
 

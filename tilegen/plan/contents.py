@@ -48,8 +48,7 @@ def content_of(table: str, values: Values, number: Index, contents: Contents = C
     [13, 13, 13]
     """
     kind, marks = contents.kind, contents.marks
-    low, high = values.low, values.high
-    assert not isinstance(low, float) and not isinstance(high, float)
+    low, high = values.places
     number, key = number if least(number) >= 0 else maximum(number, 0), int.from_bytes(table.encode(), "big")
     if values.pieces is not None:
         return table_value((OFFSETS, key), number, low, high, 1, (values.pieces, *_LENGTHS[kind]))

@@ -86,10 +86,10 @@ def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     numbers = sorted({n for x in decisions for n in _numbers_in(x)})
     marks = sorted({m for n in numbers for m in (n - 1, n, n + 1)})
     some = marks[:: -(-len(marks) // _MOST_MARKS)] if marks else []
-    tables = [read.values for read in list_reads(spec)]
+    tables = [read.values for _, read in list_reads(spec)]
     kinds = [TURNS]
     kinds += [LEAST, LARGEST] if _reads_several(spec) or any(t.pieces is not None for t in tables) else []
-    kinds += [HOLED] if any(t.is_distinct and not isinstance(t.low, float) and least(t.low) < 0 for t in tables) else []
+    kinds += [HOLED] if any(t.is_distinct and least(t.places[0]) < 0 for t in tables) else []
     return tuple(Contents(kind, tuple(some) if kind == TURNS else ()) for kind in kinds)
 
 
@@ -98,22 +98,21 @@ def is_decided(spec: Spec) -> bool:
     return any(True for _ in _list_deciding(spec))
 
 
-def list_reads(spec: Spec) -> list[Read]:
-    """What the lets of a spec read, in the order of the text."""
+def list_reads(spec: Spec) -> list[tuple[Var, Read]]:
+    """What the lets of a spec read, each under its variable, in the order of the text."""
     lets = outline(spec).find(LetStatement)
-    return [value for s in lets for _, value in s.entries if isinstance(value, Read)]
+    return [(var, value) for s in lets for var, value in s.entries if isinstance(value, Read)]
 
 
 def _reads_several(spec: Spec) -> bool:
     """May a CTA read several elements of one table?"""
+    fixed = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}  # in a CTA
     for placed in outline(spec).placed:
         values = dict(placed.meant.values)
         for var, value in placed.statement.entries if isinstance(placed.statement, LetStatement) else ():
             if not isinstance(value, Read):
                 values[var.name] = substitute(value, values)
-            elif not {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)} >= {
-                name for x in value.at for name in names_of(substitute(x, values))
-            }:
+            elif any(names_of(substitute(x, values)) - fixed for x in value.at):
                 return True
     return False
 
@@ -211,9 +210,9 @@ def _move(owned: Owned) -> _Moved | str | None:
     """A box moved to its element's number; why it cannot be, in words; None with contents that repeat in other ways
     than TURNS, which are shown first.
     """
-    if owned.limits or any(e.args[0] == OFFSETS for x in owned.start for e in find_elements(x)):
+    if owned.limits or any(element.args[0] == OFFSETS for _, element in _list_elements(owned)):
         return _move_piece(owned)
-    elements = [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
+    elements = _list_elements(owned)
     if len(elements) != 1:
         return "a box lies at places of two tables" if elements else "one box lies at a place of a table, another not"
     ((d, element),) = elements
@@ -231,11 +230,9 @@ def _move(owned: Owned) -> _Moved | str | None:
         return f"the places that a table names are {scale * step} apart, and boxes reach {owned.box[d]} elements"
     start = add(mul(number, scale * step), sub(rest, least(rest)))
     shape = tuple(mul(bound(number), scale * step) if k == d else n for k, n in enumerate(owned.memory.shape))
-    condition = every(*(c for c in conjuncts(owned.condition) if not find_elements(c)))
     places = tuple(start if k == d else x for k, x in enumerate(owned.start))
-    return _Moved(
-        replace(owned, memory=replace(owned.memory, shape=shape), start=places, condition=condition), (key, d)
-    )
+    memory = replace(owned.memory, shape=shape)
+    return _Moved(replace(owned, memory=memory, start=places, condition=_without_elements(owned)), (key, d))
 
 
 def _move_piece(owned: Owned) -> _Moved | str:
@@ -243,7 +240,7 @@ def _move_piece(owned: Owned) -> _Moved | str:
 
     A box from ``o[e] + x`` on, x >= 0, that ends before ``o[e + 1]`` lies in piece e, and pieces share no element.
     """
-    elements = [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
+    elements = _list_elements(owned)
     first = elements[0][1] if len(elements) == 1 else None
     if first is None or first.args[0] != OFFSETS:
         return "a limit of what is written is not the end of a piece of 'offsets' that begins where the box does"
@@ -261,9 +258,19 @@ def _move_piece(owned: Owned) -> _Moved | str:
     shape = (bound(number), *(bound(within) + owned.box[d] if k == d else n for k, n in enumerate(memory.shape)))
     places = (number, *(within if k == d else x for k, x in enumerate(owned.start)))
     memory = replace(memory, shape=shape, pitches=(0, *memory.pitches))
-    condition = every(*(c for c in conditions if not find_elements(c)))
-    box = replace(owned, memory=memory, start=places, box=(1, *owned.box), condition=condition, limits=())
-    return _Moved(box, (key, d))
+    box = (1, *owned.box)
+    condition = _without_elements(owned)
+    return _Moved(replace(owned, memory=memory, start=places, box=box, condition=condition, limits=()), (key, d))
+
+
+def _list_elements(owned: Owned) -> list[tuple[int, Formula]]:
+    """The elements of tables that name where a box lies, each with the dimension."""
+    return [(d, found) for d, x in enumerate(owned.start) for found in find_elements(x)]
+
+
+def _without_elements(owned: Owned) -> Index:
+    """The conditions of a box that name no element of a table."""
+    return every(*(c for c in conjuncts(owned.condition) if not find_elements(c)))
 
 
 def _ends_before(owned: Owned, d: int, end: Index) -> bool:

@@ -10,9 +10,9 @@ from tilegen.ops.placement import place_memories
 from tilegen.ops.tables import fetch_element
 from tilegen.plan import Fetch, Plan, all_steps
 from tilegen.proofs.finding import UNPROVEN_CLAIM, Finding
-from tilegen.spec.data import LetStatement, Spec
+from tilegen.proofs.tables import list_reads
+from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline, parts_of_cta
-from tilegen.spec.tables import Read
 
 
 def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
@@ -24,9 +24,7 @@ def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
 def _compare_fetches(spec: Spec, plan: Plan) -> Iterator[Finding]:
     """Every element of a table that the plan reads is one that a let of the spec reads, under its name."""
     memories = place_memories(spec)
-    lets = outline(spec).find(LetStatement)
-    reads = [(var, read) for s in lets for var, read in s.entries if isinstance(read, Read)]
-    meant = {fetch_element(spec, memories, var, read) for var, read in reads}
+    meant = {fetch_element(spec, memories, var, read) for var, read in list_reads(spec)}
     for step in all_steps(plan):
         if isinstance(step, Fetch) and step not in meant:
             place = f"{step.src.memory.name}[{to_c(step.src.offset)}]"

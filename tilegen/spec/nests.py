@@ -195,9 +195,7 @@ def _keep_read(var: Var, read: Read, around: Surroundings) -> Surroundings:
     cases = _cases_of_threads(around, axes)
     inside = replace(cases, condition=every(cases.condition, read.when))
     check_region_range(place, inside, False, "read under a condition that keeps the place inside")
-    low, high = read.values.low, read.values.high
-    assert not isinstance(low, float) and not isinstance(high, float)
-    walked = around.cases.walk(Range(var.name, low, high, read.values.step))
+    walked = around.cases.walk(Range(var.name, *read.values.places, read.values.step))
     walked = replace(walked, condition=every(walked.condition, *read.known))
     around.register.owners.setdefault(var.name, ("read of a let", read.mark or array.mark))  # type: ignore[arg-type]
     names = around.names.with_let(var.name, var, axes)

@@ -301,7 +301,8 @@ def count_waits(statements: Sequence[Statement], names: frozenset[str]) -> dict[
             found[s.barrier.name] = add(found.get(s.barrier.name, 0), 1)
         elif isinstance(s, LetStatement):
             for var, value in s.entries:
-                values |= {} if isinstance(value, Read) else {var.name: substitute(value, values)}
+                if not isinstance(value, Read):
+                    values[var.name] = substitute(value, values)
         elif isinstance(s, WhenStatement):
             for name, each in count_waits(s.body, names).items():
                 found[name] = add(found.get(name, 0), substitute(select(s.when, each, 0), values))

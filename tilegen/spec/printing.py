@@ -221,9 +221,8 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
 
 
 def _print_promise(values: Values) -> dict[str, Any]:
-    assert not isinstance(values.high, float) or values.pieces is None
     if values.pieces is not None:
-        return {"offsets": _value_of(sub(values.high, 1))}
+        return {"offsets": _value_of(sub(values.places[1], 1))}
     return {"values": _print_values(values), "distinct": values.is_distinct}
 
 

@@ -15,6 +15,7 @@ from tilegen.index import Index, Var, add, bound, every, least, less, multiple, 
 from tilegen.near_words import suggest
 from tilegen.spec.data import Buffer
 from tilegen.spec.findings import Flawed, shorten
+from tilegen.spec.outline import fresh_name
 from tilegen.spec.tables import Read
 
 _SMALL_BYTES = 1  # elements of so many bytes need no 'values': all of their range is few numbers
@@ -55,7 +56,7 @@ class Reads:
         for var, known in self.found:
             if (known.array, known.at, known.when) == (array.name, at, when):
                 return var
-        var = variable_of(_fresh(f"{array.name}_read", {*self.taken, *(v.name for v, _ in self.found)}), values)
+        var = variable_of(fresh_name(f"{array.name}_read", {*self.taken, *(v.name for v, _ in self.found)}), values)
         self.found.append((var, Read(array.name, at, values, when, _bounds(var, values), mark=mark)))
         return var
 
@@ -71,17 +72,11 @@ class Reads:
 
 def _bounds(var: Var, values: Values) -> tuple[Index, ...]:
     """What the range of an array says of an element of it, beyond what its variable says."""
-    low, high = values.low, values.high
-    assert not isinstance(low, float) and not isinstance(high, float)
+    low, high = values.places
     return tuple(c for c in (less(sub(low, 1), var), less(var, high)) if c is not True)
 
 
-def _fresh(name: str, taken: Collection[str]) -> str:
-    numbered = (f"{name}{k}" for k in range(2, len(taken) + 3))
-    return name if name not in taken else next(n for n in numbered if n not in taken)
-
-
-def values_of_table(array: Buffer, mark: Mark | None = None) -> Values:
+def values_of_table(array: Buffer, mark: Mark | None) -> Values:
     """The range of an array's elements as places: what its caller promises, or all that a byte holds.
 
     Raises Flawed TG126 for an array that is none of global integers, or whose elements may be any number.
@@ -102,14 +97,13 @@ def values_of_table(array: Buffer, mark: Mark | None = None) -> Values:
 
 def variable_of(name: str, values: Values) -> Var:
     """The variable of an element of those values."""
-    low, high = values.low, values.high
-    assert not isinstance(low, float) and not isinstance(high, float)
+    low, high = values.places
     step = gcd(multiple(low), values.step)
     return Var(name, max(bound(high) - 1, least(low) + 1), max(1, step), least(low))
 
 
 def order_offsets(var: Var, read: Read, before: Iterable[tuple[Var, Read]]) -> tuple[Index, ...]:
-    """What offsets that were read before say of one more: those of a later element are not less."""
+    """What holds between an offset and those read before: the offset of a later element is not less."""
     found: list[Index] = []
     for other, known in before:
         if read.values.pieces is None or known.array != read.array or read.when is not True or known.when is not True:

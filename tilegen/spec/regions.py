@@ -113,7 +113,7 @@ def _read_slice(parser: Parser, extent: Index) -> _Slice:
     low = begin.index if begin else 0
     end = parser.tokens[parser.at - 1].end
     if parser.accept("+"):
-        count = _read_count(parser)
+        count = _read_index(parser, BINDING["<"])  # a limit may follow
         limit = _read_limit(parser)
         _refuse_step(parser)
         end = parser.tokens[parser.at - 1].end
@@ -136,23 +136,11 @@ def _read_early(parser: Parser) -> Value | None:
     return Value(sub(0, value.index), minus.start, value.end)
 
 
-def _read_index(parser: Parser) -> Value:
+def _read_index(parser: Parser, weakest: int = 0) -> Value:
     if parser.next.text == "-":
         hint = "count from the start: the extent less that number"
         raise parser.fault("an index is never negative: it does not count from the end", parser.next, "TG205", hint)
-    value = parser.read()
-    if value.is_condition:
-        raise parser.passage.fault(
-            "TG205", "an index must be a number, but this is a condition", value.start, value.end
-        )
-    return value
-
-
-def _read_count(parser: Parser) -> Value:
-    """The length of a region, up to its limit, if it has one."""
-    if parser.next.text == "-":
-        return _read_index(parser)
-    value = parser.read(BINDING["<"])
+    value = parser.read(weakest)
     if value.is_condition:
         raise parser.passage.fault(
             "TG205", "an index must be a number, but this is a condition", value.start, value.end

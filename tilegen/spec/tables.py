@@ -35,5 +35,4 @@ class Read:
     @property
     def otherwise(self) -> Index:
         """What stands for the element where it is not read."""
-        assert not isinstance(self.values.low, float)
-        return self.values.low
+        return self.values.places[0]
