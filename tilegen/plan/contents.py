@@ -51,7 +51,8 @@ def content_of(table: str, values: Values, number: Index, contents: Contents = C
     low, high = values.places
     number, key = number if least(number) >= 0 else maximum(number, 0), int.from_bytes(table.encode(), "big")
     if values.pieces is not None:
-        return table_value((OFFSETS, key), number, low, high, 1, (values.pieces, *_LENGTHS[kind]))
+        lengths = (0, 1, *(n for n in marks if n > 1)) if kind == TURNS and marks else _LENGTHS[kind]
+        return table_value((OFFSETS, key), number, low, high, 1, (values.pieces, *lengths))
     may_miss = least(low) < 0
     if values.is_distinct and not (kind == LEAST and may_miss):
         return table_value((HOLED if kind == HOLED and may_miss else UPWARDS, key), number, low, high, values.step)
@@ -59,7 +60,7 @@ def content_of(table: str, values: Values, number: Index, contents: Contents = C
     return table_value((kind, key), number, low, high, values.step, marks if kind == TURNS else ())
 
 
-_LENGTHS = {  # of pieces in turn, for each kind of contents
+_LENGTHS = {  # of pieces in turn, for each kind of contents; in turns also those near numbers of the text
     TURNS: (0, 1, 127, 128, 129, 64), LEAST: (0,), LARGEST: (1 << 40,), HOLED: (63, 65, 0, 1),
 }  # fmt: skip
 

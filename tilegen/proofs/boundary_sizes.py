@@ -111,7 +111,8 @@ def boundary_sizes(
         fixed = {name: value for name, value in default.items() if name not in named}
         seen = [substitute(x, fixed) for x in group.seen]
         inner = [(v, substitute(n, fixed)) for v, n in group.inner]
-        found = find_outcomes(seen, inner, outer, [{v.name: case[v.name] for v in outer} for case in tried])
+        holds = [c for c in (substitute(x, fixed) for x in spec.known) if not isinstance(c, int)]
+        found = find_outcomes(seen, inner, outer, [{v.name: case[v.name] for v in outer} for case in tried], holds)
         undecided |= {x: None for x, known in zip(group.seen, seen, strict=True) if known in found.undecided}
         unshown |= {} if found.are_all else dict.fromkeys(group.seen)
         for values, is_tried in zip(found.shown, found.is_tried, strict=True):

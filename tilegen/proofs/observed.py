@@ -269,6 +269,8 @@ def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
             for x, n in zip(at, region.buffer.shape, strict=True):
                 yield Observed(less(-1, x), loops, guards)
                 yield Observed(less(x, n), loops, guards)
+            for d, end in region.limits:
+                yield Observed(less(at[d], substitute(end, meant.values)), loops, guards)
             for x in region.buffer.layout.place(at, region.buffer.counted_shape).values():
                 is_global = region.buffer.traits.is_array
                 array = region.buffer.root if is_global else ""

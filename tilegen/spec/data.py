@@ -356,9 +356,8 @@ class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
-    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
-    that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
-    (``choices``, ``notes``) do not count.
+    for the kernel as a whole before its ops were planned. Two specs are equal that say the same kernel: where a spec
+    comes from (``path``, ``text``, ``whole``) and why it is as it is (``choices``, ``notes``) do not count.
     """
 
     kernel: str
@@ -384,6 +383,8 @@ class Spec:
     ops_mark: Mark | None = field(default=None, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     version: int = field(default=0, compare=False)  # of the language, as the text says; 0 where it does not
+    known: tuple[Index, ...] = ()  # conditions on params that hold in every launch; a text has none, proofs do
+    elements: tuple[str, ...] = ()  # params that stand for elements of tables, where proofs take these for sizes
 
     def threads_of(self, role: str) -> int:
         """The threads that run what stands in a role ("": outside of all)."""

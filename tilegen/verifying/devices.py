@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from numbers import Integral
 
 from tilegen import gpu
@@ -13,10 +14,11 @@ from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import corners, interpret
 from tilegen.pipeline import Built, BuiltProgram, Source, build, load
 from tilegen.proofs.against import Meaning, refuse
+from tilegen.proofs.fillings import fill_each
 from tilegen.proofs.floats import FloatRun, computes, float_inputs
+from tilegen.proofs.meaning import list_apart
 from tilegen.proofs.nans import NanWatch
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
-from tilegen.proofs.tables import fill_each
 from tilegen.proofs.trips import is_affordable
 from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import at_offsets, compare_run, say_lasting_nans
@@ -93,9 +95,8 @@ def verify_cpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
     Where the spec computes, the first and the last CTA of the defaults run with floats too, all trips of their loops.
     """
     seeds = seeds if reads_arrays(built.plan) else seeds[:1]
-    found = [
-        _verify_filled(replace(built, spec=s, plan=p), seeds, against) for s, p in fill_each(built.spec, built.plan)
-    ]
+    filled = [one for one in fill_each(built.spec, built.plan) if one.has_runs]
+    found = [_verify_filled(replace(built, spec=one.spec, plan=one.plan), seeds, against) for one in filled]
     lines, notes = (tuple(dict.fromkeys(x for own in parts for x in own)) for parts in zip(*found, strict=True))
     return Verified(built.plan.name, built.plan.arch, "cpu", lines, notes)
 
@@ -125,9 +126,9 @@ def _verify_floats_on_cpu(
     trips = ALL_TRIPS if is_affordable(spec, plan, ctas, run.case, ALL_TRIPS) else run.cut.trips
     if against is not None and trips != ALL_TRIPS:
         raise refuse("the loops are too long to run all their trips on the CPU", "set smaller params, or --device gpu")
-    for seed in seeds:
+    for own, seed in product(list_apart(spec, ctas), seeds):
         inputs = float_inputs(plan, seed, run.case)
-        outcome = interpret(plan, ctas, inputs, run.case, trips)
+        outcome = interpret(plan, own, inputs, run.case, trips)
         compared = FloatRun(outcome.ctas, inputs, run.case, trips)
         found.append(compare_run(built, compared, at_offsets(outcome.written), against, watch))
     return [f"{case_text(run.case)}{line}" for line in found[-1]]
