@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic import Element, Node
+from tilegen.arithmetic.intervals import ValueRange, clip_range
+from tilegen.arithmetic.measuring import Known, measure_tree
 from tilegen.errors import Flaw
-from tilegen.index import Index
+from tilegen.index import Index, least, sub
 from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
@@ -20,6 +23,7 @@ from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields, list_fields, name_of_result, operand_field
 from tilegen.spec.formulas import coordinate
+from tilegen.spec.pads import is_clipped
 from tilegen.spec.shapes import ELSEWHERE, align_shapes, drop_ones, is_same_place
 
 
@@ -105,6 +109,36 @@ def evaluate_call(
     return np.broadcast_to(computed, (count, *shape))
 
 
+def measure_trees(
+    call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]
+) -> tuple[ValueRange | None, ...]:
+    """The range of each result of a call's expression in the type of its tree, None for one of floats."""
+    expression = call.expression
+    assert expression is not None
+    elements = [values[operand_field(name)] for name in expression.operands]
+    rises = {} if is_clipped(call) else _list_rises(tuple(expression.operands.values()))
+    known = Known(elements, expression.wholes, params, rises)
+    return tuple(measure_tree(tree, known) for tree in expression.trees)
+
+
+def _list_rises(regions: Sequence[Region]) -> dict[tuple[int, int], ValueRange]:
+    """Of ends of pieces, which never fall: what one that lies further has more than one before it."""
+    found = {}
+    for (i, a), (j, b) in permutations(enumerate(regions), 2):
+        promise = a.buffer.values
+        if a.buffer != b.buffer or promise is None or promise.pieces is None or a.lengths != b.lengths:
+            continue
+        if least(sub(a.begins[0], b.begins[0])) >= 0:
+            found[i, j] = ValueRange(0, promise.places[1])
+    return found
+
+
+def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    """What each tree comes to, its type's last value beyond dst's type."""
+    trees = zip(call.fields_written, measure_trees(call, values, params), strict=True)
+    return {name: clip_range(own, call.regions[name].buffer.dtype) for name, own in trees if own is not None}
+
+
 def _refuse(call: Call, context: Context) -> str | None:
     dtypes = (region.buffer.dtype for region in (*call.written, *call.read))
     return next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
@@ -144,5 +178,5 @@ OP = Op(
     check=_check, reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
     flows=lambda call, threads: broadcast(call, (*call.fields_written, *call.fields_read), _shape_of(call)),
-    check_dtypes=refuse_uncomputed,
+    check_dtypes=refuse_uncomputed, ranges=_range,
 )  # fmt: skip

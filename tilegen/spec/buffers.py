@@ -116,7 +116,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields.partial and not space.is_callers:
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
-    for promise in ("values", "distinct", "offsets"):
+    for promise in ("distinct", "offsets"):
         if getattr(fields, promise) not in (None, False) and not space.is_callers:
             message = f"'{promise}' is what a caller promises of a global array, and {what} is {fields.scope}"
             findings.report("TG106", message, node[promise].mark, "remove it")
@@ -136,7 +136,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
             check_layout_fits(layouts.row_major(shape), shape, state, what, space, fields.dtype, place)
         return Buffer(
             key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
-            over=tuple(fields.over or ()),
+            over=tuple(fields.over or ()), values=read_promise(node, fields, shape, state.params),
         )  # fmt: skip
     layout = layouts.row_major(shape)
     if layout_node:
