@@ -235,7 +235,7 @@ def _list_flows(call: Call) -> tuple[Flow, ...]:
             held = [d for d, n in enumerate(call.regions["carry"].lengths) if n > 1]
             of_tile = dict(zip(left, held, strict=True))
             sides["carry"] = tuple(of_tile.get(d) for d in range(len(shape)))
-        return (replace(flow, sides=sides),)
+        return (replace(flow, sides=sides, line=axis if shape[axis] > 1 else None),)
     return ()
 
 
