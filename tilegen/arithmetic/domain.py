@@ -106,6 +106,18 @@ class Domain(ABC):
             result = self.combine(function, result, np.take(values, [k], axis), dtype)
         return result
 
+    def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        """What ``fold`` makes of the elements up to each, along an axis.
+
+        >>> TYPED.scan("+", np.float32([[1, 5, 2]]), 1, "float32").tolist()
+        [[1.0, 6.0, 8.0]]
+        """
+        result, distance, count = np.moveaxis(values, axis, 0), 1, values.shape[axis]
+        while distance < count:
+            taken = self.combine(function, result[:-distance], result[distance:], dtype)
+            result, distance = np.concatenate([result[:distance], taken]), 2 * distance
+        return np.moveaxis(result, 0, axis)
+
 
 def multiply_in_parts(multiply: Callable[..., Array], a: Array, b: Array, c: Array | None) -> Array:
     """``multiply(a, b, c)`` of stacks of matrices, some of them at a time: so many as lie in a processor's caches.
