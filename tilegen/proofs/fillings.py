@@ -75,11 +75,15 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
         return [Filling(spec, plan)]
     arrays = list_deciding_arrays(spec)
     has_runs = not arrays or _reads_several(spec, arrays)
-    kinds = choose_contents(spec) if has_runs else (Contents(TURNS),)
+    kinds = choose_contents(spec) if has_runs else (Contents(TURNS, places=list_places(spec)),)
     found = [Filling(*fill_both(spec, plan, c), f"tables hold {NAMES[c.kind]}", has_runs=has_runs) for c in kinds]
     if arrays:
         words = f"each element of {' and '.join(sorted(arrays))} is as the sizes say"
-        found.append(Filling(*size_elements(spec, plan, arrays), words, has_owners=False))
+        found.append(
+            Filling(
+                *size_elements(spec, plan, arrays, Contents(TURNS, places=list_places(spec))), words, has_owners=False
+            )
+        )
     return found
 
 
@@ -90,8 +94,9 @@ def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     near the numbers that it meets; and all are the least, and the largest.
     """
     decisions = tuple(_list_deciding(spec))
+    places = list_places(spec)
     if not decisions:
-        return (Contents(TURNS),)
+        return (Contents(TURNS, places=places),)
     numbers = sorted({n for x in decisions for n in _numbers_in(x)})
     some = numbers[:: -(-len(numbers) // _MOST_NUMBERS)] if numbers else []
     marks = tuple(sorted({m for n in some for m in (n - 1, n, n + 1)}))
@@ -99,7 +104,7 @@ def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     kinds = [TURNS]
     kinds += [LEAST, LARGEST]
     kinds += [HOLED] if any(t.is_distinct and least(t.places[0]) < 0 for t in tables) else []
-    return tuple(Contents(kind, marks if kind == TURNS else ()) for kind in kinds)
+    return tuple(Contents(kind, marks if kind == TURNS else (), places) for kind in kinds)
 
 
 def is_decided(spec: Spec) -> bool:
@@ -117,6 +122,11 @@ def list_deciding_arrays(spec: Spec) -> frozenset[str]:
             origins[var.name] = origins.get(var.name, frozenset[str]()).union(own, *named)
     of = (origins.get(name, frozenset[str]()) for x in _list_deciding(spec) for name in names_of(x))
     return frozenset[str]().union(*of)
+
+
+def list_places(spec: Spec) -> frozenset[str]:
+    """The tables whose elements name nothing but places."""
+    return frozenset(read.array for _, read in list_reads(spec)) - list_deciding_arrays(spec)
 
 
 def list_reads(spec: Spec) -> list[tuple[Var, Read]]:
@@ -160,8 +170,12 @@ def _list_deciding(spec: Spec) -> Iterator[Index]:
 
 
 def _moves_with(x: Index, elements: Collection[str]) -> bool:
-    """Is ``x`` a sum of multiples of elements, and of what names none?"""
-    return all(isinstance(f, Var | int) or names_of(f).isdisjoint(elements) for f in linear(x))
+    """Is ``x`` a sum of multiples of elements, also of those above or below a number, and of what names none?"""
+    return all(isinstance(f, Var | int) or names_of(f).isdisjoint(elements) or _is_clamped(f) for f in linear(x))
+
+
+def _is_clamped(x: Formula) -> bool:
+    return x.symbol in ("min", "max") and all(isinstance(a, Var | int) for a in x.args)
 
 
 def _numbers_in(x: Index) -> frozenset[int]:

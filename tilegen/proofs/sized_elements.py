@@ -32,7 +32,7 @@ from tilegen.index.contents import UPWARDS
 from tilegen.index.linear import linear
 from tilegen.ops.tables import value_of_read
 from tilegen.plan import Block, Fetch, Let, Param, Plan, Repeat, Step, When, default_values
-from tilegen.plan.contents import COSTED, number_of, value_of_fetch
+from tilegen.plan.contents import COSTED, Contents, number_of, value_of_fetch
 from tilegen.spec.data import LetStatement, Loop, Nest, Spec, Statement
 from tilegen.spec.outline import fresh_name, outline, trip_of
 from tilegen.spec.tables import Read
@@ -40,12 +40,14 @@ from tilegen.spec.tables import Read
 Names = Mapping[str, Index]  # what names stand for, written out
 
 
-def size_elements(spec: Spec, plan: Plan, arrays: Collection[str]) -> tuple[Spec, Plan]:
-    """The spec and its plan with a parameter for each element of these arrays; others hold what costs are counted with.
+def size_elements(
+    spec: Spec, plan: Plan, arrays: Collection[str], others: Contents = COSTED
+) -> tuple[Spec, Plan]:  # fmt: skip
+    """The spec and its plan with a parameter for each element of these arrays; other tables hold other contents.
 
     What the plan reads is the spec's element where both have the same place, written out.
     """
-    elements = _Elements(spec, frozenset(arrays))
+    elements = _Elements(spec, frozenset(arrays), others)
     _fill_spec(spec.ops, {}, elements)
     for role in plan.roles:
         _fill_plan(role.steps, {}, elements)
@@ -70,8 +72,8 @@ class _Sizes:
 class _Elements:
     """Elements by their places, each with a variable until all are known."""
 
-    def __init__(self, spec: Spec, arrays: frozenset[str]):
-        self.spec, self.arrays = spec, arrays
+    def __init__(self, spec: Spec, arrays: frozenset[str], others: Contents):
+        self.spec, self.arrays, self.others = spec, arrays, others
         self.taken, self.default = {*outline(spec).names}, default_values(spec.params)
         self.found: dict[tuple[str, Index], dict[int, tuple[Var, Values]]] = {}
         self.params: list[Param] = []
@@ -141,7 +143,11 @@ def _fill_spec(
                 if isinstance(x, Read):
                     number = number_of(x.at, elements.spec.buffer(x.array).shape)
                     own, entry = _find(x.array, x.values, number, names, elements, values)
-                    entry = value_of_read(elements.spec, x) if own is None else select(x.when, entry, x.otherwise)
+                    entry = (
+                        value_of_read(elements.spec, x, elements.others)
+                        if own is None
+                        else select(x.when, entry, x.otherwise)
+                    )
                     names[var.name] = var if own is None else select(substitute(x.when, names), own, x.otherwise)
                 else:
                     names[var.name] = substitute(x, names)
@@ -171,7 +177,7 @@ def _fill_plan(
             own, entry = _find(array, step.values, step.number, names, elements, values)
             where = substitute(step.where, names)
             names[step.var.name] = step.var if own is None else select(where, own, step.otherwise)
-            entry = value_of_fetch(step, COSTED) if own is None else select(step.where, entry, step.otherwise)
+            entry = value_of_fetch(step, elements.others) if own is None else select(step.where, entry, step.otherwise)
             filled.append(Let(step.var, entry))
         elif isinstance(step, Repeat | When | Block):
             inner = {name: x for name, x in names.items() if not isinstance(step, Repeat) or name != step.var.name}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tilegen.index import Formula, Index, add, bound, conjuncts, every, least, mul, sub, total
 from tilegen.index.bounds import is_below
-from tilegen.index.contents import OFFSETS, TURNS, UPWARDS
+from tilegen.index.contents import OFFSETS, SPREAD, TURNS, UPWARDS
 from tilegen.index.linear import linear
 from tilegen.proofs.finding import MAY_BE_EQUAL, Finding
 from tilegen.proofs.owned_boxes import Owned
@@ -77,7 +77,7 @@ def _move(owned: Owned) -> _Moved | str | None:
         return "a box lies at places of two tables" if elements else "one box lies at a place of a table, another not"
     ((d, element),) = elements
     kind, key, number, _, _, step, *_ = element.args
-    if kind not in (UPWARDS, TURNS):
+    if kind not in (UPWARDS, TURNS, SPREAD):
         return None
     if kind != UPWARDS:
         return "a table names the places, and nothing says that no two of its elements are the same"
