@@ -46,6 +46,11 @@ def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
     return fill_spec(spec, contents), fill_tables(plan, contents)
 
 
+def fill_largest(spec: Spec, plan: Plan) -> tuple[Spec, Plan]:
+    """The spec and its plan with the largest elements that there may be: as much work as tables may ask for."""
+    return fill_both(spec, plan, Contents(LARGEST)) if has_tables(plan) else (spec, plan)
+
+
 def fill_spec(spec: Spec, contents: Contents) -> Spec:
     """The spec with contents in place of tables."""
     return replace(spec, ops=_fill(spec, spec.ops, contents))
