@@ -112,11 +112,13 @@ class Domain(ABC):
         >>> TYPED.scan("+", np.float32([[1, 5, 2]]), 1, "float32").tolist()
         [[1.0, 6.0, 8.0]]
         """
-        result, distance, count = np.moveaxis(values, axis, 0), 1, values.shape[axis]
+        found, count = values.copy(), values.shape[axis]
+        rows, distance = np.moveaxis(found, axis, 0), 1
         while distance < count:
-            taken = self.combine(function, result[:-distance], result[distance:], dtype)
-            result, distance = np.concatenate([result[:distance], taken]), 2 * distance
-        return np.moveaxis(result, 0, axis)
+            before, own = (np.ascontiguousarray(part) for part in (rows[:-distance], rows[distance:]))
+            rows[distance:] = self.combine(function, before, own, dtype)
+            distance *= 2
+        return found
 
 
 def multiply_in_parts(multiply: Callable[..., Array], a: Array, b: Array, c: Array | None) -> Array:

@@ -109,46 +109,46 @@ def _tree_of(call: Call) -> Node:
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """What lies before all, and then each element, taken together one after the other."""
-    dst, domain, axis = call.regions["dst"], here.domain, call.fields.axis + 1
-    shape, tree, function = dst.shape, _tree_of(call), FUNCTIONS[call.fields.op]
-    count = len(here.env["instance"])
-    if call.expression is None:
-        own = stretch_values(values["src"].reshape(-1, *call.regions["src"].shape), shape)
-        elements = domain.compute(tree, [own], [], {}, tree.type)
-    else:
-        elements = evaluate_call(call, tree, values, here, shape, tree.type)
-    elements = np.broadcast_to(elements, (count, *shape))
-    ones = tuple(1 if d == call.fields.axis else n for d, n in enumerate(shape))
+    fields, domain, axis, type_ = call.fields, here.domain, call.fields.axis + 1, _tree_of(call).type
+    elements = _evaluate(call, values, here)
+    n, function = elements.shape[axis], FUNCTIONS[fields.op]
+    extents = [n + 1 if d == axis else k for d, k in enumerate(elements.shape)]
+    joined = np.empty(extents, domain.stored(type_))
+    rows, own = np.moveaxis(joined, axis, 0), np.moveaxis(elements, axis, 0)
+    rows[0] = _evaluate_first(call, values, here)
+    rows[1:] = own[::-1] if fields.reverse else own
+    found = domain.scan(function, joined, axis, type_)
+    taken = np.take(found, np.arange(n) + (not fields.exclusive), axis)
+    taken = np.ascontiguousarray(np.flip(taken, axis)) if fields.reverse else taken
+    written = {"dst": (taken, call.regions["dst"])}
     if "carry" in call.regions:
-        carry = call.regions["carry"].buffer.dtype
-        first = domain.compute(
-            to_type(Element(0, carry), tree.type), [values["carry"].reshape(-1, *ones)], [], {}, tree.type
-        )
-    else:
-        first = domain.fill(identity_of(function, tree.type), tree.type)
-    first = np.broadcast_to(first, (count, *ones))
-    parts = [elements, first] if call.fields.reverse else [first, elements]
-    joined = np.concatenate(parts, axis)
-    if call.fields.reverse:
-        found = np.flip(domain.scan(function, np.ascontiguousarray(np.flip(joined, axis)), axis, tree.type), axis)
-    else:
-        found = domain.scan(function, joined, axis, tree.type)
-    is_first = call.fields.exclusive != call.fields.reverse
-    n = shape[call.fields.axis]
-    taken = np.take(found, np.arange(n) if is_first else np.arange(1, n + 1), axis)
-    written = {"dst": domain.compute(Element(0, tree.type), [taken], [], {}, dst.buffer.dtype)}
-    if "carry" in call.regions:
-        total = np.take(found, [0 if call.fields.reverse else n], axis)
-        region = call.regions["carry"]
-        made = domain.compute(Element(0, tree.type), [total], [], {}, region.buffer.dtype)
-        written["carry"] = made.reshape(-1, *region.shape)
-    return written
+        written["carry"] = np.take(found, [n], axis), call.regions["carry"]
+    own_type = Element(0, type_)
+    return {
+        name: domain.compute(own_type, [made], [], {}, region.buffer.dtype).reshape(-1, *region.shape)
+        for name, (made, region) in written.items()
+    }  # fmt: skip
 
 
-def stretch_values(values: Array, shape: tuple[int, ...]) -> Array:
-    """Values of instances, over a region of a shape that they stretch to."""
-    missing = len(shape) - (values.ndim - 1)
-    return values.reshape(values.shape[0], *(1,) * missing, *values.shape[1:])
+def _evaluate(call: Call, values: Mapping[str, Array], here: Here) -> Array:
+    """The elements that are scanned, over dst's shape, instances first."""
+    shape, tree = call.regions["dst"].shape, _tree_of(call)
+    if call.expression is not None:
+        return evaluate_call(call, tree, values, here, shape, tree.type)
+    src = call.regions["src"].shape
+    own = values["src"].reshape(-1, *(1,) * (len(shape) - len(src)), *src)
+    elements = here.domain.compute(tree, [own], [], {}, tree.type)
+    return np.broadcast_to(elements, (len(here.env["instance"]), *shape))
+
+
+def _evaluate_first(call: Call, values: Mapping[str, Array], here: Here) -> Array:
+    """What lies before all of each row: the carry, or what changes nothing; without the axis."""
+    shape, axis, type_ = call.regions["dst"].shape, call.fields.axis, _tree_of(call).type
+    if "carry" not in call.regions:
+        return here.domain.fill(identity_of(FUNCTIONS[call.fields.op], type_), type_)
+    carry = to_type(Element(0, call.regions["carry"].buffer.dtype), type_)
+    own = values["carry"].reshape(-1, *(n for d, n in enumerate(shape) if d != axis))
+    return here.domain.compute(carry, [own], [], {}, type_)
 
 
 def _refuse(call: Call, context: Context) -> str | None:
