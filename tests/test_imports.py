@@ -28,7 +28,7 @@ COMMANDS = {
     "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 230),
     "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 224),
     "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 224),
-    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 310),
+    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 311),
 }
 
 

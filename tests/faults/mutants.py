@@ -278,7 +278,7 @@ def _of_shuffle(step: Shuffle) -> Iterator[Change]:
     for lanes in {step.lanes ^ 1 or 2: "", step.lanes // 2 or 2: ""}:
         yield "other lanes", f"{lanes}", (replace(step, lanes=lanes),)
     if step.way != "xor":
-        way = {"down": "up", "up": "down"}[step.way]
+        way = {"down": "up", "up": "down", "set": "clear", "clear": "set"}[step.way]
         yield "other lanes", way, (replace(step, way=way),)
 
 

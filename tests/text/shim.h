@@ -214,6 +214,7 @@ template <class T> static T shuffle(T x, int lane)
 }
 template <class T> static T __shfl_xor_sync(unsigned, T x, int lanes) { return shuffle(x, (int)(threadIdx.x % 32) ^ lanes); }
 template <class T> static T __shfl_down_sync(unsigned, T x, int lanes) { return shuffle(x, (int)(threadIdx.x % 32) + lanes); }
+template <class T> static T __shfl_sync(unsigned, T x, int lane) { return shuffle(x, lane & 31); }
 template <class T> static T __shfl_up_sync(unsigned, T x, int lanes) { return shuffle(x, (int)(threadIdx.x % 32) - lanes); }
 // Functions of expressions.
 static inline float __fmul_rn(float a, float b) { return a * b; }

@@ -5,11 +5,11 @@ its own. ``error`` bounds the difference of its value from ours: what the argume
 the kernel rounds, and what float64 rounds here. Infinities and NaNs have no error where nothing could have made them
 something else. An infinite error means that nothing is claimed.
 
-Sums of n terms, in any order: |error| <= n u / (1 - n u) * sum of |terms|, u half an ulp of 1 (N. Higham, Accuracy and
-Stability of Numerical Algorithms, 4.2). Tensor cores add blocks of terms cut to the largest one's exponent, so that u
-is a whole ulp and every block is one term more (P. Blanchard and others, Mixed Precision Block Fused Multiply-Add, SIAM
-J. Sci. Comput. 42, 2020; M. Fasi and others, Numerical Behavior of NVIDIA Tensor Cores, PeerJ CS 7, 2021). Those of 8
-bits keep 13 bits of a sum (J. Zhang and others, SageAttention2, 2024, on mma of 8-bit floats).
+How far sums of n terms may be off, in any order, ``bounded_sums`` says: n times half an ulp of 1. Tensor cores add
+blocks of terms cut to the largest one's exponent, so that it is a whole ulp and every block is one term more
+(P. Blanchard and others, Mixed Precision Block Fused Multiply-Add, SIAM J. Sci. Comput. 42, 2020; M. Fasi and others,
+Numerical Behavior of NVIDIA Tensor Cores, PeerJ CS 7, 2021). Those of 8 bits keep 13 bits of a sum (J. Zhang and
+others, SageAttention2, 2024, on mma of 8-bit floats).
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic.bounded_sums import EXACT, OWN, join_all, limit, round_sum, whole
 from tilegen.arithmetic.bounds import Bound
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
-from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, largest, least_normal
+from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, least_normal
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
 from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
@@ -35,9 +36,7 @@ _PAIR_BYTES = 16  # value and error
 _NODE_BYTES = 4  # of the narrowest number that a tree computes: a reduction's lie in memory too
 _BLOCK_TERMS = 4  # of a sum, the fewest that a tensor core adds at once
 _EIGHT_BIT_SUM = 2.0**-13
-_EXACT = 2.0**53  # up to here float64 holds every integer
 _LONG_ENDS = -(2.0**63), 2.0**63 - 2.0**10  # of int64, as float64 has them
-_OWN = 2.0**-52  # what one operation here rounds, twice over; functions made of several take a few
 
 
 def make_bounded(dtypes: Iterable[str], is_host: bool = False, is_tight: bool = True) -> Bounded:
@@ -132,27 +131,23 @@ class Bounded(Domain):
                 value, size, error = value + z.value, size + np.abs(z.value), error + z.error
             unit = 2 * half_ulp(dtype_acc)
             unit = max(unit, _EIGHT_BIT_SUM) if dtype_ab.startswith("float8") and unit else unit
-            return self.encode(_summed(value, error, size + error, count, unit, dtype_acc), dtype_acc)
+            return self.encode(round_sum(Bound(value, error), size + error, count, unit, dtype_acc), dtype_acc)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
-        x, count = self.decode(values, dtype), values.shape[axis]
+        return self._join_all(function, values, axis, dtype, False)
+
+    def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        """Each prefix as ``fold`` has it: of as many terms as it has, in any order."""
+        return self._join_all(function, values, axis, dtype, True)
+
+    def _join_all(self, function: str, values: Array, axis: int, dtype: str, is_scan: bool) -> Array:
         if function not in FOLDS:
-            raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
-        if function in ("max", "min"):
-            return super().fold(function, values, axis, dtype)  # a choice: no order rounds
+            raise ValueError(f"fold and scan take {', '.join(FOLDS)}, not {function}")
+        if function in ("max", "min"):  # a choice: no order rounds
+            way = super().scan if is_scan else super().fold
+            return way(function, values, axis, dtype)
         with np.errstate(all="ignore"):
-            if dtype in INTS:
-                return self.encode(_fold_integers(function, x, axis, dtype), dtype)
-            sizes = np.abs(x.value) + x.error
-            if function == "+":
-                value, error, size = (v.sum(axis, keepdims=True) for v in (x.value, x.error, sizes))
-            else:
-                value, size = x.value.prod(axis, keepdims=True), sizes.prod(axis, keepdims=True)
-                error = size - np.abs(value) + (_OWN * count) * size
-                least = np.minimum(sizes, 1).prod(axis, keepdims=True)  # some order may lose it among the denormals
-                error = np.where((size > 0) & (least < least_normal(dtype)), np.inf, error)
-                size = np.where(np.maximum(sizes, 1).prod(axis, keepdims=True) > largest(dtype), np.inf, size)
-            return self.encode(_summed(value, error, size, count - 1, half_ulp(dtype), dtype), dtype)
+            return self.encode(join_all(function, self.decode(values, dtype), axis, dtype, is_scan), dtype)
 
 
 def _as_tfloat32(x: Bound, unit: float) -> Bound:
@@ -213,16 +208,16 @@ def _spread_of_special(row: MathFunction, value: Array, args: Sequence[Bound]) -
 def _rounded(domain: Bounded, row: MathFunction, value: Array, error: Array, type_: str, ulps: float) -> Bound:
     """A function's value, rounded by the kernel and by us."""
     if ulps <= 0.5:
-        own = error + np.where(np.isfinite(value), _OWN * np.abs(value), 0)
+        own = error + np.where(np.isfinite(value), OWN * np.abs(value), 0)
         if row.name == "fma":
-            own = own + _OWN * error
+            own = own + OWN * error
         if type_ == "float64":
-            return _limited(value, own, type_)
+            return limit(value, own, type_)
         return _between(domain, value, own, lambda x: x.astype(np.float32))
     size = np.abs(value) + error
-    step = ulps * distance_at(size * (1 + 2 * half_ulp(type_)), type_) + 8 * _OWN * np.abs(value) + row.tiny
+    step = ulps * distance_at(size * (1 + 2 * half_ulp(type_)), type_) + 8 * OWN * np.abs(value) + row.tiny
     step = np.where(size < 2 * least_normal(type_), step + least_normal(type_), step)
-    return _limited(value, np.where(np.isfinite(value), error + step, error), type_)
+    return limit(value, np.where(np.isfinite(value), error + step, error), type_)
 
 
 def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Array], Array]) -> Bound:
@@ -238,14 +233,6 @@ def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Ar
     sure = np.isfinite(low) & np.isfinite(high) & ~is_open
     value = np.where(meet, np.where(np.isnan(value), exact, low), np.where(sure, inner, value))
     return Bound(value, np.where(meet, 0.0, np.where(sure, far, np.where(error == 0, 0.0, np.inf))))
-
-
-def _limited(value: Array, error: Array, type_: str) -> Bound:
-    """What is surely beyond the type is infinite; what may be is anything."""
-    most, size = largest(type_), np.abs(value)
-    over = np.isfinite(value) & (size - error > most * (1 + 2 * half_ulp(type_)))
-    maybe = np.isfinite(value) & ~over & (size + error > most)
-    return Bound(np.where(over, np.copysign(np.inf, value), value), np.where(over, 0.0, np.where(maybe, np.inf, error)))
 
 
 def _convert(domain: Bounded, bound: Bound, src: str, dst: str, rounding: Callable[[Array], Array]) -> Bound:
@@ -298,7 +285,7 @@ def _choose(condition: Bound, yes: Bound, no: Bound) -> Bound:
 # ---------------------------------------------------------------- how errors of arguments spread
 def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Bound:
     """Integers are exact; one that came of a rounded float may be off by a whole number."""
-    args = [_whole(a) for a in args]
+    args = [whole(a) for a in args]
     values = [a.value.astype(np.int64).astype(type_) for a in args]
     value = np.asarray(apply_typed(row.name, values, type_), np.float64)
     error = np.zeros(value.shape)
@@ -306,29 +293,8 @@ def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Boun
         unsure = np.logical_or.reduce(np.broadcast_arrays(*[a.error > 0 for a in args]))
         spread = _SPREAD.get(row.name, _spread_anywhere)(row, value, *args)
         error = np.where(unsure, np.where(np.isnan(spread), np.inf, spread), 0.0)
-    beyond = np.logical_or.reduce(np.broadcast_arrays(*[np.abs(a.value) > _EXACT for a in args]))  # not held exactly
+    beyond = np.logical_or.reduce(np.broadcast_arrays(*[np.abs(a.value) > EXACT for a in args]))  # not held exactly
     return Bound(value, np.where(beyond, np.inf, error))
-
-
-def _whole(a: Bound) -> Bound:
-    """Integers that came of floats: the middle of what they may be is no integer where that is one or the next."""
-    value = np.rint(a.value)
-    return Bound(value, a.error + np.where(np.isfinite(value), np.abs(a.value - value), 0.0))
-
-
-def _fold_integers(function: str, x: Bound, axis: int, type_: str) -> Bound:
-    """A sum or a product modulo the type's size, which no order changes; nothing is claimed beyond float64."""
-    x = _whole(x)
-    whole = x.value.astype(np.int64)
-    value = np.asarray((whole.sum if function == "+" else whole.prod)(axis, keepdims=True).astype(type_), np.float64)
-    error, sizes = x.error.sum(axis, keepdims=True), np.abs(x.value)
-    most = (sizes + x.error).sum(axis, keepdims=True)
-    if function == "*":
-        most = (sizes + x.error).prod(axis, keepdims=True)
-        error = np.where(error > 0, most - sizes.prod(axis, keepdims=True), 0.0)
-    is_inexact = (np.abs(value) > _EXACT) | (sizes > _EXACT).any(axis, keepdims=True)
-    may_wrap = (error > 0) & (most > np.iinfo(type_).max)
-    return Bound(value, np.where(is_inexact | may_wrap | np.isnan(error), np.inf, error))
 
 
 def _spread_anywhere(row: MathFunction, value: Array, *args: Bound) -> Array:
@@ -359,7 +325,7 @@ def _spread_of_product(row: MathFunction, value: Array, a: Bound, b: Bound) -> A
 
 def _spread_of_fma(row: MathFunction, value: Array, a: Bound, b: Bound, c: Bound) -> Array:
     product = np.abs(a.value * b.value)
-    own = np.where(np.isfinite(product), _OWN * product, 0.0)
+    own = np.where(np.isfinite(product), OWN * product, 0.0)
     return _spread_of_product(row, value, a, b) + c.error + own
 
 
@@ -378,18 +344,6 @@ _SPREAD: dict[str, Callable[..., Array]] = {
     "min": _spread_of_extreme, "max": _spread_of_extreme,
     **dict.fromkeys(INTS, lambda row, value, a: a.error + np.zeros(value.shape)),
 }  # fmt: skip
-
-
-def _summed(value: Array, error: Array, size: Array, count: int, unit: float, dtype: str) -> Bound:
-    """A sum (or product) of terms of so much ``size`` together, with ``count`` roundings of relative size ``unit``."""
-    if not unit:
-        return Bound(value, error)
-    share = count * (unit + _OWN)
-    grown = error + (share / (1 - share) if share < 0.5 else np.inf) * size if count else error
-    unsure = error > 0
-    limited = _limited(value, np.where(np.isfinite(value), grown, np.where(unsure, np.inf, 0.0)), dtype)
-    over = np.isfinite(value) & (size > largest(dtype))  # some order may go beyond
-    return Bound(limited.value, np.where(over, np.inf, limited.error))
 
 
 @cache

@@ -106,6 +106,20 @@ class Domain(ABC):
             result = self.combine(function, result, np.take(values, [k], axis), dtype)
         return result
 
+    def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        """What ``fold`` makes of the elements up to each, along an axis.
+
+        >>> TYPED.scan("+", np.float32([[1, 5, 2]]), 1, "float32").tolist()
+        [[1.0, 6.0, 8.0]]
+        """
+        found, count = values.copy(), values.shape[axis]
+        rows, distance = np.moveaxis(found, axis, 0), 1
+        while distance < count:
+            before, own = (np.ascontiguousarray(part) for part in (rows[:-distance], rows[distance:]))
+            rows[distance:] = self.combine(function, before, own, dtype)
+            distance *= 2
+        return found
+
 
 def multiply_in_parts(multiply: Callable[..., Array], a: Array, b: Array, c: Array | None) -> Array:
     """``multiply(a, b, c)`` of stacks of matrices, some of them at a time: so many as lie in a processor's caches.

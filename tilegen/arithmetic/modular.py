@@ -163,6 +163,13 @@ class Modular(Domain):
             raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
         return super().fold(function, values, axis, dtype)
 
+    def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        if function == "+":
+            own = self.decode(values, dtype)
+            if are_numbers(own):
+                return self.encode(reduce_by_prime(own.cumsum(axis)), dtype)
+        return super().scan(function, values, axis, dtype)
+
 
 # ---------------------------------------------------------------- trees
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ with which all of them cost least, one group of registers at a time, and ownersh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -36,6 +36,7 @@ from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
 from tilegen.layouts import row_major
 from tilegen.ops.dispatch import dispatch
+from tilegen.ops.line_layout import line_layouts
 from tilegen.ops.partition_layout import VECTOR_BYTES, MemoryTile, lane_axis, partition_layout
 from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
@@ -144,7 +145,8 @@ def _list_options(spec: Spec, parted: dict[int, Claim], left: Sequence[str], ask
     options: list[_Option] = []
     wider: list[_Option] = []
     sources = sorted(nobodys, key=lambda t: t != first) if first else ()
-    for tile, claim in ((t, c) for t in sources for c in _part(_settle_for_a_look(spec), t)):
+    parts = [(t, c) for t in sources for c in _part(_settle_for_a_look(spec), t)]
+    for tile, claim in (*parts, *_list_lines(spec, tiles, parted, left)):
         found = {tile.number: claim}
         option = _Option(found, *follow(spec, parted | found, left, asked))
         is_of_all = not options or option.chosen.keys() == options[0].chosen.keys()
@@ -268,6 +270,22 @@ def _claim_part(tile: FlowTile, part: Partition) -> Claim:
     if layouts.counted_shape(part.layout, lengths) != lengths:
         why += ", shared unevenly"
     return Claim(owners, why, tile.call.mark, vector_bytes=part.vector_bytes)
+
+
+def _list_lines(
+    spec: Spec, tiles: Sequence[FlowTile], parted: dict[int, Claim], left: Sequence[str]
+) -> Iterator[tuple[FlowTile, Claim]]:  # fmt: skip
+    """The layouts that free registers may have where an op asks for neighbours along a dimension."""
+    for tile in tiles:
+        line, lengths = tile.flow.line, tile.flow.lengths
+        if line is None or claim_tile(tile, parted) or not any(r.buffer.root in left for _, r in tile.sides()):
+            continue
+        axis, threads = lane_axis(tile.call.scope, spec.threads_of(tile.call.role))
+        for layout in line_layouts(lengths, line, threads, axis):
+            owners = owners_of(layout, lengths, (0,) * len(lengths), lengths)
+            if owners is not None:
+                why = f"neighbours along axis {line} of {say_call(tile.call)}"
+                yield tile, Claim(owners, why, tile.call.mark)
 
 
 def _is_stretched(tile: FlowTile, name: str) -> bool:

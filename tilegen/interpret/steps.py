@@ -309,13 +309,17 @@ def shuffle(step: Shuffle, touched: Effects, site: Site) -> None:
         site.fail(MALFORMED, f"shuffles {src.ref.memory.dtype} to {dst.ref.memory.dtype}")
     bits = read(src, site)
     warp, own = group.warp * WARP_THREADS, group.lane
-    lanes = own ^ step.lanes if step.way == "xor" else own + (step.lanes if step.way == "down" else -step.lanes)
+    lanes = SHUFFLED[step.way](own, step.lanes)
     lanes = np.where((lanes >= 0) & (lanes < WARP_THREADS), lanes, own)  # CUDA C++ Programming Guide, Warp Shuffle
     by_number = np.argsort(warp + own, kind="stable")
     write(dst, bits[by_number[np.searchsorted((warp + own)[by_number], warp + lanes)]], site)
 
 
 _SHUFFLED_BYTES = (4, 8)
+SHUFFLED: dict[str, Callable[[Array, int], Array]] = {  # the lane that each takes from, by its own number
+    "xor": lambda own, lanes: own ^ lanes, "down": lambda own, lanes: own + lanes, "up": lambda own, lanes: own - lanes,
+    "set": lambda own, lanes: own | lanes, "clear": lambda own, lanes: own & ~lanes,
+}  # fmt: skip
 
 
 # What the instructions mean that move data. A function of registers brings its meaning with it.

@@ -264,9 +264,9 @@ class ElementLoop:
         at, _ = self.owned.element(self.number)
         return over(self.number, when(self.owned.holds(at), *body))
 
-    def wholes(self, computed: Computed) -> tuple[Index, ...]:
-        """The integers of the place, with index(d) written out."""
-        at, _ = self.owned.element(self.number)
+    def wholes(self, computed: Computed, number: Index | None = None) -> tuple[Index, ...]:
+        """The integers of the place of an element, by default the loop's, with index(d) written out."""
+        at, _ = self.owned.element(self.number if number is None else number)
         return tuple(substitute(x, coordinates_of(computed.shape, at)) for x in computed.wholes)
 
 

@@ -24,7 +24,7 @@ class Flow:
     ``sides``: for each field, the dimension of its buffer that is dimension d of the tile, or None where it is
     stretched along d (or d has one element). ``layout``: the owners over ``lengths`` that an instruction asks for, and
     ``atom`` its name; None and "" where they are free. ``delivered``: fields that the op also brings to other owners
-    than those of the tile, at a cost.
+    than those of the tile, at a cost. ``line``: the dimension along which a thread's elements must be neighbours.
     """
 
     lengths: tuple[int, ...]
@@ -32,6 +32,7 @@ class Flow:
     layout: TileLayout | None = None
     atom: str = ""
     delivered: tuple[str, ...] = ()
+    line: int | None = None
 
 
 Flows = Callable[[Call, int], tuple[Flow, ...]]  # of a call in a CTA of so many threads

@@ -58,7 +58,7 @@ def split_threads(context: Context, call: Call, owned: Ownership, axis: int) -> 
             raise Refused("the reduced dimension and another share a digit of the layout")
         if d.axes[0] != "m":
             digits.append((as_int(d.strides[0]) * THREAD_AXES[d.axes[0]].unit, d.extent, d.places[0][0] == axis))
-    copies = [(as_int(i.stride) * THREAD_AXES[i.axis].unit, as_int(i.extent), False) for i in _list_copies(owned)]
+    copies = [(as_int(i.stride) * THREAD_AXES[i.axis].unit, as_int(i.extent), False) for i in list_copies(owned)]
     lanes: list[int] = []
     parts, are_warps = 1, True
     lowest: list[Index] = []
@@ -66,7 +66,7 @@ def split_threads(context: Context, call: Call, owned: Ownership, axis: int) -> 
     for stride, extent, is_reduced in sorted(digits):
         if not is_reduced or extent == 1:
             continue
-        reach = 0 if count % _WARP else _reach_of_lanes([*digits, *copies], stride, extent)
+        reach = 0 if count % _WARP else reach_of_lanes([*digits, *copies], stride, extent)
         if reach:
             lanes += [1 << k for k in range(stride.bit_length() - 1, reach.bit_length() - 1)]
             lowest.append(equal(mod(div(number, stride), reach // stride), 0))
@@ -80,12 +80,12 @@ def split_threads(context: Context, call: Call, owned: Ownership, axis: int) -> 
     return Split(tuple(lanes), parts, inside, every(*lowest), "warps" if are_warps else "parts")
 
 
-def _list_copies(owned: Ownership) -> Iterator[Iter]:
+def list_copies(owned: Ownership) -> Iterator[Iter]:
     """The iters of the threads that hold copies."""
     return (i for i in tile_of(owned.operand.buffer.layout).replica if i.axis != "m")
 
 
-def _reach_of_lanes(digits: Sequence[tuple[int, int, bool]], stride: int, extent: int) -> int:
+def reach_of_lanes(digits: Sequence[tuple[int, int, bool]], stride: int, extent: int) -> int:
     """The end of the lanes, from 0 on, among which a reduced digit is exchanged by xor; 0 where it cannot be.
 
     Lanes of an exchange are 1, 2, 4, .. apart, those included that hold nothing, and hold parts of one result.
@@ -209,7 +209,7 @@ class Reduction:
 
         made = {k: new("acc", k, self.count) for k in wave}
         for k, acc in made.items():
-            steps.append(Map(FILL, acc[0], (), self.count, _identity(self.results[k].function, acc.dtype)))
+            steps.append(Map(FILL, acc[0], (), self.count, identity_of(self.results[k].function, acc.dtype)))
         own = tuple(self._take_own(self.results[k], acc, before) for k, acc in made.items())
         steps += owned.guard((*loads, *loop.repeat(own)))
         if self.split.lanes:
@@ -291,7 +291,7 @@ class Reduction:
         load: Step = Move(parts[0 if self._is_long else at], result.scratch[add(mul(place, count), at)], width)
         if self._is_long:
             taken = (_take(result, into, parts[n]) for n in range(width))
-            fill = Map(FILL, into, (), 1, _identity(result.function, result.type))
+            fill = Map(FILL, into, (), 1, identity_of(result.function, result.type))
             return [fill, Repeat(chunk, count // width, (load, *taken))]
         loads = (Repeat(chunk, count // width, (load,), True),) if count > width else (load,)
         number = Var(self.context.fresh("w"), count - 1)
@@ -341,7 +341,7 @@ def _take(result: FoldResult, into: Ref, value: Ref) -> Step:
     return Compute(into, Apply(result.function, (Element(0, dtype), Element(1, dtype)), result.type), (into, value))
 
 
-def _identity(function: str, dtype: str) -> float | int:
+def identity_of(function: str, dtype: str) -> float | int:
     """What changes nothing: where a function has no such number, the last one of the dtype."""
     if function in ("+", "*"):
         return 0 if function == "+" else 1

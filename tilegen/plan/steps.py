@@ -132,8 +132,9 @@ class Compute:
 class Shuffle:
     """Each lane of a warp takes ``elems`` elements from ``src`` on of the lane that is ``lanes`` away.
 
-    ``way``: xor, the lane whose number is its own xor ``lanes``; down, its own plus that; up, its own minus that. A
-    lane that has none takes its own. Several elements are 4 or 8 bytes.
+    ``way``: xor, the lane whose number is its own xor ``lanes``; down, its own plus that; up, its own minus that; set,
+    its own with those bits set; clear, without them. A lane that has none takes its own. Several elements are 4 or 8
+    bytes.
     """
 
     dst: Ref

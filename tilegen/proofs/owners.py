@@ -6,12 +6,11 @@ divided: a size is taken for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, evaluate, to_c, variables
 from tilegen.index.recurrences import join_recurrences, recurrence
@@ -150,7 +149,7 @@ def _ask_owners(owns: Sequence[Owned]) -> Iterator[Observed]:
     return (Observed(x, o.loops, (o.condition,)) for o in owns for x in o.start)
 
 
-def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> list[int] | None:
+def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> Sequence[int] | None:
     """Values of a parameter behind its default at which what the owned boxes depend on changes, within a period after
     which it repeats; None where no rule is known.
     """
@@ -160,14 +159,18 @@ def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> list[int] | 
     common = join_recurrences(courses)
     if common is None:
         return None
-    period = common.period // gcd(common.period, var.step)
+    steps = range(
+        default[var.name], default[var.name] + common.period * var.step // gcd(common.period, var.step), var.step
+    )
     repeating = [x for x, own in zip(named, courses, strict=True) if own is not None and own.period > 1]
-    steps = np.arange(period)
-    changes = np.zeros(period, bool)
+    found = set[int]()
     for x in repeating:
-        changes |= _find_changes(x, var, default, default[var.name] + steps * var.step)
-    changes[:-1] |= changes[1:].copy()
-    return [default[var.name] + int(k) * var.step for k in np.flatnonzero(changes) if k]
+        changes = _find_changes(x, var, default, steps)
+        if changes is None:
+            return steps[1:]
+        found.update(changes)
+    found |= {value - var.step for value in found}
+    return sorted(found - {default[var.name]})
 
 
 def _moves_apart(x: Index, var: Var) -> bool:
@@ -182,16 +185,56 @@ def _moves_apart(x: Index, var: Var) -> bool:
     return False
 
 
-def _find_changes(x: Index, var: Var, default: Case, values: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """At which values of a parameter an expression is not what it was, for some value of all else; all for too many."""
+def _find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[int] | None:
+    """The values of a parameter at which an expression is not what it was before, for some value of all else; None for
+    too many to look at.
+    """
     fixed = {name: value for name, value in default.items() if name != var.name}
     others = sorted({v for v in variables(x) if v.name not in default}, key=lambda v: v.name)
     extents = [-(-(v.bound - v.least) // v.step) for v in others]
+    if not others and rises_alone(x, var):
+        return _bisect_changes(lambda value: int(evaluate(x, {**fixed, var.name: value})), values)
     if len(values) * prod(extents) > _MOST_CELLS:
-        return np.ones(len(values), bool)
+        return None
     ranges = [np.arange(v.least, v.bound, v.step) for v in others]
-    axes = np.meshgrid(values, *ranges, indexing="ij", sparse=True)
+    axes = np.meshgrid(np.array(values), *ranges, indexing="ij", sparse=True)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = evaluate(x, {**fixed, var.name: axes[0], **dict(zip((v.name for v in others), axes[1:], strict=True))})
     rows = np.broadcast_to(np.asarray(found, np.int64), (len(values), *extents)).reshape(len(values), -1)
-    return np.append(False, (rows[1:] != rows[:-1]).any(axis=1))
+    return [values[int(k) + 1] for k in np.flatnonzero((rows[1:] != rows[:-1]).any(axis=1))]
+
+
+def rises_alone(x: Index, var: Var) -> bool:
+    """Does an expression never fall along a variable: quotients by positive numbers, of sums that rise?
+
+    >>> n = Var("n", 1 << 30)
+    >>> rises_alone((n + 8191) // 8192 * 2 + 1, n), rises_alone(n % 3, n), rises_alone(9 - n, n)
+    (True, False, False)
+    """
+    if isinstance(x, int) or all(v.name != var.name for v in variables(x)):
+        return True
+    if isinstance(x, Var):
+        return True
+    first, *rest = x.args
+    is_positive = all(isinstance(n, int) and n > 0 for n in rest)
+    if x.symbol in ("+", "min", "max"):
+        return all(rises_alone(a, var) for a in x.args)
+    return x.symbol in ("*", "/") and is_positive and rises_alone(first, var)
+
+
+def _bisect_changes(at: Callable[[int], int], values: range) -> Sequence[int] | None:
+    """Where a function that never falls changes, by halves; None where it does so at more than enough values."""
+    found, left = list[int](), [(0, len(values) - 1, at(values[0]), at(values[-1]))]
+    while left:
+        low, high, first, last = left.pop()
+        if first == last:
+            continue
+        if high == low + 1:
+            found.append(values[high])
+            if len(found) > _MOST_RESIDUES:
+                return None
+            continue
+        middle = (low + high) // 2
+        between = at(values[middle])
+        left += [(low, middle, first, between), (middle, high, between, last)]
+    return found

@@ -267,7 +267,8 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in form.updates}
     factors = op.factors(call, values, here) if machine.domain.adds_freely else None
     if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
-        values |= {name: gather(machine, call.regions[name], env) for name in form.updates}
+        updated = [name for name in form.updates if name in call.regions]
+        values |= {name: gather(machine, call.regions[name], env) for name in updated}
         results, count = op.reference(call, values, here), len(env["instance"])
         for name in call.fields_written:
             dst, result = call.regions[name], results[name]

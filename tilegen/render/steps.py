@@ -304,6 +304,16 @@ def _shuffled_word(step: Shuffle) -> str:
     return "" if step.elems == 1 and is_known else {4: "unsigned", 8: "unsigned long long"}[step.elems * dtype.bytes]
 
 
+def _shuffled_lane(step: Shuffle) -> tuple[str, str]:
+    """The end of the name of CUDA's function, and the lane that it takes: of a number, its rest by 32 (CUDA C++
+    Programming Guide, Warp Shuffle Functions)."""
+    if step.way not in ("set", "clear"):
+        return f"_{step.way}", str(step.lanes)
+    if step.lanes == SCOPES["warp"].threads - 1:
+        return "", str(step.lanes if step.way == "set" else 0)
+    return "", f"threadIdx.x | {step.lanes}" if step.way == "set" else f"threadIdx.x & ~{step.lanes}"
+
+
 def _render_fetch(page: Page, step: Fetch, noted: bool) -> str:
     """An element as an integer of the kernel's; where it is not read another value stands for it."""
     kind, text = int_type(step.var), element(step.src)
@@ -365,7 +375,7 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Tma: _render_instruction,
     Compute: _render_compute,
     Shuffle: lambda page, step, noted: page.steps.shuffle(
-        element(step.dst), element(step.src), step.lanes, step.way, _shuffled_word(step)
+        element(step.dst), element(step.src), *_shuffled_lane(step), _shuffled_word(step)
     ),
     Sync: _render_sync,
     Fence: lambda page, step, noted: page.steps.fence(_held(page)),
