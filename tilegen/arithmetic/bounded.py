@@ -22,6 +22,16 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic.bounded_sums import (
+    EXACT,
+    OWN,
+    accumulate_bounds,
+    fold_integers,
+    limit_bound,
+    make_whole,
+    sum_bound,
+    update_integers,
+)
 from tilegen.arithmetic.bounds import Bound
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, largest, least_normal
@@ -35,9 +45,7 @@ _PAIR_BYTES = 16  # value and error
 _NODE_BYTES = 4  # of the narrowest number that a tree computes: a reduction's lie in memory too
 _BLOCK_TERMS = 4  # of a sum, the fewest that a tensor core adds at once
 _EIGHT_BIT_SUM = 2.0**-13
-_EXACT = 2.0**53  # up to here float64 holds every integer
 _LONG_ENDS = -(2.0**63), 2.0**63 - 2.0**10  # of int64, as float64 has them
-_OWN = 2.0**-52  # what one operation here rounds, twice over; functions made of several take a few
 
 
 def make_bounded(dtypes: Iterable[str], is_host: bool = False, is_tight: bool = True) -> Bounded:
@@ -132,7 +140,17 @@ class Bounded(Domain):
                 value, size, error = value + z.value, size + np.abs(z.value), error + z.error
             unit = 2 * half_ulp(dtype_acc)
             unit = max(unit, _EIGHT_BIT_SUM) if dtype_ab.startswith("float8") and unit else unit
-            return self.encode(_summed(value, error, size + error, count, unit, dtype_acc), dtype_acc)
+            return self.encode(sum_bound(value, error, size + error, count, unit, dtype_acc), dtype_acc)
+
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        if DTYPES[dtype].kind == "float":
+            return self.combine({"add": "+"}.get(function, function), held, new, dtype)
+        return self.encode(update_integers(function, self.decode(held, dtype), self.decode(new, dtype), dtype), dtype)
+
+    def accumulate(self, function: str, held: Array, new: Array, places: Array, dtype: str) -> Array:
+        if DTYPES[dtype].kind != "float" or function != "add":
+            return super().accumulate(function, held, new, places, dtype)
+        return self.encode(accumulate_bounds(self.decode(held, dtype), self.decode(new, dtype), places, dtype), dtype)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         x, count = self.decode(values, dtype), values.shape[axis]
@@ -142,17 +160,17 @@ class Bounded(Domain):
             return super().fold(function, values, axis, dtype)  # a choice: no order rounds
         with np.errstate(all="ignore"):
             if dtype in INTS:
-                return self.encode(_fold_integers(function, x, axis, dtype), dtype)
+                return self.encode(fold_integers(function, x, axis, dtype), dtype)
             sizes = np.abs(x.value) + x.error
             if function == "+":
                 value, error, size = (v.sum(axis, keepdims=True) for v in (x.value, x.error, sizes))
             else:
                 value, size = x.value.prod(axis, keepdims=True), sizes.prod(axis, keepdims=True)
-                error = size - np.abs(value) + (_OWN * count) * size
+                error = size - np.abs(value) + (OWN * count) * size
                 least = np.minimum(sizes, 1).prod(axis, keepdims=True)  # some order may lose it among the denormals
                 error = np.where((size > 0) & (least < least_normal(dtype)), np.inf, error)
                 size = np.where(np.maximum(sizes, 1).prod(axis, keepdims=True) > largest(dtype), np.inf, size)
-            return self.encode(_summed(value, error, size, count - 1, half_ulp(dtype), dtype), dtype)
+            return self.encode(sum_bound(value, error, size, count - 1, half_ulp(dtype), dtype), dtype)
 
 
 def _as_tfloat32(x: Bound, unit: float) -> Bound:
@@ -213,16 +231,16 @@ def _spread_of_special(row: MathFunction, value: Array, args: Sequence[Bound]) -
 def _rounded(domain: Bounded, row: MathFunction, value: Array, error: Array, type_: str, ulps: float) -> Bound:
     """A function's value, rounded by the kernel and by us."""
     if ulps <= 0.5:
-        own = error + np.where(np.isfinite(value), _OWN * np.abs(value), 0)
+        own = error + np.where(np.isfinite(value), OWN * np.abs(value), 0)
         if row.name == "fma":
-            own = own + _OWN * error
+            own = own + OWN * error
         if type_ == "float64":
-            return _limited(value, own, type_)
+            return limit_bound(value, own, type_)
         return _between(domain, value, own, lambda x: x.astype(np.float32))
     size = np.abs(value) + error
-    step = ulps * distance_at(size * (1 + 2 * half_ulp(type_)), type_) + 8 * _OWN * np.abs(value) + row.tiny
+    step = ulps * distance_at(size * (1 + 2 * half_ulp(type_)), type_) + 8 * OWN * np.abs(value) + row.tiny
     step = np.where(size < 2 * least_normal(type_), step + least_normal(type_), step)
-    return _limited(value, np.where(np.isfinite(value), error + step, error), type_)
+    return limit_bound(value, np.where(np.isfinite(value), error + step, error), type_)
 
 
 def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Array], Array]) -> Bound:
@@ -238,14 +256,6 @@ def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Ar
     sure = np.isfinite(low) & np.isfinite(high) & ~is_open
     value = np.where(meet, np.where(np.isnan(value), exact, low), np.where(sure, inner, value))
     return Bound(value, np.where(meet, 0.0, np.where(sure, far, np.where(error == 0, 0.0, np.inf))))
-
-
-def _limited(value: Array, error: Array, type_: str) -> Bound:
-    """What is surely beyond the type is infinite; what may be is anything."""
-    most, size = largest(type_), np.abs(value)
-    over = np.isfinite(value) & (size - error > most * (1 + 2 * half_ulp(type_)))
-    maybe = np.isfinite(value) & ~over & (size + error > most)
-    return Bound(np.where(over, np.copysign(np.inf, value), value), np.where(over, 0.0, np.where(maybe, np.inf, error)))
 
 
 def _convert(domain: Bounded, bound: Bound, src: str, dst: str, rounding: Callable[[Array], Array]) -> Bound:
@@ -298,7 +308,7 @@ def _choose(condition: Bound, yes: Bound, no: Bound) -> Bound:
 # ---------------------------------------------------------------- how errors of arguments spread
 def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Bound:
     """Integers are exact; one that came of a rounded float may be off by a whole number."""
-    args = [_whole(a) for a in args]
+    args = [make_whole(a) for a in args]
     values = [a.value.astype(np.int64).astype(type_) for a in args]
     value = np.asarray(apply_typed(row.name, values, type_), np.float64)
     error = np.zeros(value.shape)
@@ -306,29 +316,8 @@ def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Boun
         unsure = np.logical_or.reduce(np.broadcast_arrays(*[a.error > 0 for a in args]))
         spread = _SPREAD.get(row.name, _spread_anywhere)(row, value, *args)
         error = np.where(unsure, np.where(np.isnan(spread), np.inf, spread), 0.0)
-    beyond = np.logical_or.reduce(np.broadcast_arrays(*[np.abs(a.value) > _EXACT for a in args]))  # not held exactly
+    beyond = np.logical_or.reduce(np.broadcast_arrays(*[np.abs(a.value) > EXACT for a in args]))  # not held exactly
     return Bound(value, np.where(beyond, np.inf, error))
-
-
-def _whole(a: Bound) -> Bound:
-    """Integers that came of floats: the middle of what they may be is no integer where that is one or the next."""
-    value = np.rint(a.value)
-    return Bound(value, a.error + np.where(np.isfinite(value), np.abs(a.value - value), 0.0))
-
-
-def _fold_integers(function: str, x: Bound, axis: int, type_: str) -> Bound:
-    """A sum or a product modulo the type's size, which no order changes; nothing is claimed beyond float64."""
-    x = _whole(x)
-    whole = x.value.astype(np.int64)
-    value = np.asarray((whole.sum if function == "+" else whole.prod)(axis, keepdims=True).astype(type_), np.float64)
-    error, sizes = x.error.sum(axis, keepdims=True), np.abs(x.value)
-    most = (sizes + x.error).sum(axis, keepdims=True)
-    if function == "*":
-        most = (sizes + x.error).prod(axis, keepdims=True)
-        error = np.where(error > 0, most - sizes.prod(axis, keepdims=True), 0.0)
-    is_inexact = (np.abs(value) > _EXACT) | (sizes > _EXACT).any(axis, keepdims=True)
-    may_wrap = (error > 0) & (most > np.iinfo(type_).max)
-    return Bound(value, np.where(is_inexact | may_wrap | np.isnan(error), np.inf, error))
 
 
 def _spread_anywhere(row: MathFunction, value: Array, *args: Bound) -> Array:
@@ -359,7 +348,7 @@ def _spread_of_product(row: MathFunction, value: Array, a: Bound, b: Bound) -> A
 
 def _spread_of_fma(row: MathFunction, value: Array, a: Bound, b: Bound, c: Bound) -> Array:
     product = np.abs(a.value * b.value)
-    own = np.where(np.isfinite(product), _OWN * product, 0.0)
+    own = np.where(np.isfinite(product), OWN * product, 0.0)
     return _spread_of_product(row, value, a, b) + c.error + own
 
 
@@ -378,18 +367,6 @@ _SPREAD: dict[str, Callable[..., Array]] = {
     "min": _spread_of_extreme, "max": _spread_of_extreme,
     **dict.fromkeys(INTS, lambda row, value, a: a.error + np.zeros(value.shape)),
 }  # fmt: skip
-
-
-def _summed(value: Array, error: Array, size: Array, count: int, unit: float, dtype: str) -> Bound:
-    """A sum (or product) of terms of so much ``size`` together, with ``count`` roundings of relative size ``unit``."""
-    if not unit:
-        return Bound(value, error)
-    share = count * (unit + _OWN)
-    grown = error + (share / (1 - share) if share < 0.5 else np.inf) * size if count else error
-    unsure = error > 0
-    limited = _limited(value, np.where(np.isfinite(value), grown, np.where(unsure, np.inf, 0.0)), dtype)
-    over = np.isfinite(value) & (size > largest(dtype))  # some order may go beyond
-    return Bound(limited.value, np.where(over, np.inf, limited.error))
 
 
 @cache
