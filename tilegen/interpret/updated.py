@@ -60,7 +60,7 @@ class Updated:
         self.function = function
         at = flat[:, None] + np.arange(bits.shape[1])
         cta = np.broadcast_to(group.cta[:, None], at.shape)
-        self.parts.append((at.ravel(), bits.ravel().view(self.domain.stored(self.memory.dtype)), cta.ravel()))
+        self.parts.append((at.ravel(), np.ascontiguousarray(bits).ravel(), cta.ravel()))
 
     def contributions(self) -> Contributions:
         """What each CTA puts to each element, without what the element was."""
@@ -78,11 +78,12 @@ class Updated:
 def join_contributions(
     parts: Sequence[tuple[Array, Array, Array]], function: str, domain: Domain, dtype: str
 ) -> Contributions:  # fmt: skip
-    """What each CTA puts to each element by itself."""
+    """What each CTA puts to each element by itself; ``parts``: offsets, raw bits, and CTAs by number."""
     if not parts:
         none = np.zeros(0, np.int64)
         return Contributions(none, np.zeros(0, domain.stored(dtype)), none, function)
-    at, values, cta = (np.concatenate(each) for each in zip(*parts, strict=True))
+    at, bits, cta = (np.concatenate(each) for each in zip(*parts, strict=True))
+    values = bits.view(domain.stored(dtype))
     order = np.lexsort((cta, at))
     at, values, cta = at[order], values[order], cta[order]
     is_first = np.append(True, (np.diff(at) != 0) | (np.diff(cta) != 0))

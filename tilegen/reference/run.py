@@ -56,8 +56,14 @@ def run_reference(
     ``inputs``: per global array, a function from flat offsets to elements as ``domain`` stores them. ``trips``: those
     that run.
     """
-    found = run_with_writers(spec, ctas, inputs, params, trips, domain)
-    return {name: _last_elements(spec, name, writes, inputs, domain) for name, writes in found.items()}
+    found = {}
+    for name, writes in _collect(spec, ctas, inputs, params, trips, domain).items():
+        if writes[0].function:  # all that is put there at once: no order of it is known
+            found[name] = lay_updates(writes, inputs[name], domain, spec.buffer(name).dtype)
+        else:
+            last = _last_write(writes)
+            found[name] = last.at, last.bits
+    return found
 
 
 def run_with_writers(
@@ -67,20 +73,23 @@ def run_with_writers(
     """The same, and which of the CTAs writes each element last; of arrays that are updated atomically, what each of
     them puts to each element.
     """
+    found = _collect(spec, ctas, inputs, params, trips, domain)
+    return {
+        name: join_updates(writes, domain, spec.buffer(name).dtype) if writes[0].function else _last_write(writes)
+        for name, writes in found.items()
+    }
+
+
+def _collect(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips, domain: Domain,
+) -> dict[str, list[Writes]]:  # fmt: skip
+    """All writes of the CTAs, per global array in the order of the ops."""
     parts: dict[str, list[Writes]] = {}
     for written in run_batches(spec, ctas, inputs, params, trips, domain):
         for name, writes in written.items():
             parts.setdefault(name, []).extend(writes)
-    return {name: join_updates(writes, domain, spec.buffer(name).dtype) if writes[0].function else _last_write(writes)
-            for name, writes in parts.items()}  # fmt: skip
-
-
-def _last_elements(
-    spec: Spec, name: str, writes: Writes, inputs: Mapping[str, Input], domain: Domain
-) -> tuple[Array, Array]:  # fmt: skip
-    if not writes.function:
-        return writes.at, writes.bits
-    return lay_updates(writes, inputs[name], domain, spec.buffer(name).dtype)
+    return parts
 
 
 def run_batches(

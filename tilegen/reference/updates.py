@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.arithmetic import Domain
+from tilegen.dtypes import DTYPES
 from tilegen.interpret.updated import join_contributions
 from tilegen.reference.machine import Array, CtaBatch, Input, Writes
 from tilegen.reference.places import Put, block_of, find_elements
@@ -20,7 +21,7 @@ from tilegen.spec.data import Region
 def accumulate(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array, function: str) -> None:
     """Put elements to those of a region by a function."""
     buffer, found = region.buffer, find_elements(machine, region, env)
-    values = np.ascontiguousarray(values)
+    values = np.ascontiguousarray(values).view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
     at = np.broadcast_to(found.at, values.shape)
     inside = ... if found.inside is None else np.broadcast_to(found.inside, values.shape)
     if buffer.traits.is_array:
@@ -34,14 +35,14 @@ def accumulate(machine: CtaBatch, region: Region, env: Mapping[str, Any], values
 def join_updates(writes: Sequence[Writes], domain: Domain, dtype: str) -> Writes:
     """What each CTA puts to each element of an array by itself: each offset once for a CTA."""
     (function,) = {one.function for one in writes}
-    stored = domain.stored(dtype)
-    found = join_contributions([(o.at, o.bits.view(stored), o.cta) for o in writes], function, domain, dtype)
+    found = join_contributions([(o.at, o.bits, o.cta) for o in writes], function, domain, dtype)
     return Writes(found.at, found.values, found.cta, function)
 
 
-def lay_updates(writes: Writes, given: Input, domain: Domain, dtype: str) -> tuple[Array, Array]:
+def lay_updates(writes: Sequence[Writes], given: Input, domain: Domain, dtype: str) -> tuple[Array, Array]:
     """Sorted offsets, and what the elements there come to: ``given`` is what they were."""
-    where, places = np.unique(writes.at, return_inverse=True)
+    (function,) = {one.function for one in writes}
     stored = domain.stored(dtype)
-    before, new = np.asarray(given(where)).view(stored), np.ascontiguousarray(writes.bits).view(stored)
-    return where, domain.accumulate(writes.function, before, new, places, dtype)
+    where, places = np.unique(np.concatenate([one.at for one in writes]), return_inverse=True)
+    new = np.concatenate([one.bits for one in writes]).view(stored)
+    return where, domain.accumulate(function, np.asarray(given(where), stored), new, places, dtype)
