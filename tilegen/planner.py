@@ -50,7 +50,6 @@ from tilegen.spec.data import (
     LetStatement,
     Loop,
     RoleBlock,
-    RoleTerms,
     Spec,
     Statement,
     SyncStatement,
@@ -60,6 +59,7 @@ from tilegen.spec.data import (
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
+from tilegen.spec.terms import RoleTerms
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]

@@ -23,6 +23,7 @@ from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
     MOVE,
+    RED,
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
@@ -178,6 +179,28 @@ INSTRUCTIONS: dict[str, Example] = {
     ),
     FILL.name: example((Map(FILL, r[0], value=1.0), STORE), (Map(FILL, S[tx], value=1.0), STORE), "TG412"),
 }  # fmt: skip
+
+
+A = Memory("A", "int32", (64,), (1,), "global", "in")
+K = Memory("K", "int32", (64,), (1,), "global", "out")
+N = flat_memory("N", "int32", 32, "shared", align_bytes=16)
+n = flat_memory("n", "int32", 2, "register")
+
+
+def update(row: Instruction) -> Example:
+    """Each element of shared memory from two warps, read by a third thread; the fault is a sync that is missing."""
+    clear = When(less(tx, 32), (Move(n[1], A[tx]), Move(N[tx], n[1])))
+    put = Move(N[lane], n[0], via=row)
+    seen = (Move(n[0], N[31 - lane]), Move(K[tx], n[0]))
+    start = (Move(n[0], A[tx]), clear, Sync("cta"), put)
+
+    def of(*steps: Step) -> Plan:
+        return replace(plan(*steps), memories=(A, K, N, n))
+
+    return Example(of(*start, Sync("cta"), *seen), of(*start, *seen), "TG403")
+
+
+INSTRUCTIONS |= {row.name: update(row) for row in RED.values()}
 
 
 def product(row: Instruction) -> Example:

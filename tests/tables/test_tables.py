@@ -176,6 +176,8 @@ def test_every_mutant_of_an_instruction_is_found(row: Instruction) -> None:
     for mutant in mutants:
         if code_of(mutant.plan) or unproven_ranges(mutant.plan):
             continue
+        if mutant.kind == "step twice" and row.function in ("min", "max", "and", "or"):  # twice is as once
+            continue
         got = interpret(mutant.plan, [(0, 0, 0)], inputs_of(mutant.plan)).written  # type: ignore[arg-type]
         assert got.keys() != images.keys() or not all(
             np.array_equal(*pair) for n in images for pair in zip(got[n], images[n], strict=True)

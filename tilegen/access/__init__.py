@@ -24,6 +24,7 @@ from tilegen.access.warp import (
     distinct,
     phases,
     sectors,
+    update_turns,
     wavefronts,
 )
 
@@ -49,5 +50,6 @@ __all__ = [
     "phases",
     "sectors",
     "tma_sectors",
+    "update_turns",
     "wavefronts",
 ]  # fmt: skip

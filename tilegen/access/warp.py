@@ -74,6 +74,19 @@ def phases(kind: str, width_bytes: int, offsets: ArrayLike) -> Count:
     return shape_like(offsets, count_in_chunks(partial(_count_phases, kind, width_bytes), accesses))
 
 
+def update_turns(width_bytes: int, offsets: ArrayLike) -> Count:
+    """Turns that an atomic update of shared memory takes: per phase, the most lanes that one bank serves.
+
+    Lanes that update one word take turns, where a store would have one word for all of them. Not counted on a GPU: what
+    the hardware joins makes it fewer, and floats, which it updates in a loop of compare and swap, take more.
+
+    >>> update_turns(4, [4 * lane for lane in range(32)]), update_turns(4, [0] * 32)
+    (1, 32)
+    """
+    accesses = read_access("st", width_bytes, offsets)
+    return shape_like(offsets, count_in_chunks(partial(_count_turns, width_bytes), accesses))
+
+
 def sectors(width_bytes: int, offsets: ArrayLike) -> Count:
     """Distinct 32-byte sectors that a global access of 1 to 32 bytes per lane touches.
 
@@ -110,6 +123,16 @@ def read_access(kind: str, width_bytes: int, offsets: ArrayLike) -> Accesses:
     if kind in MATRIX_ROWS and ((accesses < 0).any(axis=1) != (accesses < 0).all(axis=1)).any():
         raise ValueError(f"{kind} needs the row addresses of lanes 0 to {accesses.shape[1] - 1}: all active, or none")
     return accesses
+
+
+def _count_turns(width_bytes: int, accesses: Accesses) -> NDArray[np.int64]:
+    """Per phase of lanes, the most that touch one bank, each of the words that its access has."""
+    lanes, words = phase_lanes(width_bytes), max(1, width_bytes // BANK_BYTES)
+    groups = accesses.reshape(len(accesses), -1, lanes)
+    bank = (groups[..., None] // BANK_BYTES + np.arange(words)) % BANKS
+    served = (bank[..., None] == np.arange(BANKS)) & (groups >= 0)[..., None, None]
+    total: NDArray[np.int64] = served.sum(axis=(2, 3)).max(axis=-1).sum(axis=-1)
+    return total
 
 
 def merges(kind: str, width_bytes: int, offsets: Accesses) -> NDArray[np.bool_]:

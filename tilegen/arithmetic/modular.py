@@ -26,6 +26,7 @@ from tilegen.arithmetic.domain import FOLDS, Array, Domain, multiply_in_parts
 from tilegen.arithmetic.field import (
     EXTREMES,
     FIELD,
+    JOINED,
     NAN,
     NEG,
     NO_KEY,
@@ -152,6 +153,10 @@ class Modular(Domain):
         if are_numbers(x, y, np.asarray(z)):
             return self.encode(multiply_numbers(x, y, z), dtype_acc)
         return self.encode(add_values(multiply_matrices(x, y), np.asarray(z)), dtype_acc)
+
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        """Of floats too in any order the same: what rounds is looked at with bounds alone."""
+        return self.encode(JOINED[function](self.decode(held, dtype), self.decode(new, dtype)), dtype)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":

@@ -12,6 +12,8 @@ from tilegen.plan import MatrixDescriptor, Memory, Step, Touch, UnknownStep, Vis
 from tilegen.plan.contents import COSTED
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
 
+RED = "red"  # an atomic update
+
 
 @dataclass(frozen=True)
 class Access:
@@ -25,7 +27,7 @@ class Access:
     """
 
     memory: Memory
-    kind: str  # one of access.KINDS or cp_async.CP_ASYNC, or boxes.TMA
+    kind: str  # one of access.KINDS or cp_async.CP_ASYNC, RED, or boxes.TMA
     width_bytes: int
     byte: Index
     conditions: tuple[Index, ...]
@@ -94,6 +96,12 @@ def _plain(visit: Visit) -> Iterator[Access]:
         yield _access(visit, t, _direction(t), count_operators(t.ref.offset), t.elems)
 
 
+def _updates(visit: Visit) -> Iterator[Access]:
+    """The side in memory of an atomic update; the other is in registers."""
+    for t in _in_memory(visit):
+        yield _access(visit, t, RED, count_operators(t.ref.offset), t.elems)
+
+
 def _matrices(visit: Visit) -> Iterator[Access]:
     """A row for each of the lanes whose addresses are read."""
     for t in _in_memory(visit):
@@ -139,6 +147,6 @@ def _described(visit: Visit) -> Iterator[Access]:
 
 # How the two sides of an instruction are counted, by the kind of cost that its row names.
 COSTS: dict[str, Callable[[Visit], Iterable[Access]]] = {
-    "access": _plain, "matrix": _matrices, "cp.async": _copies, "box": _boxes, "matrices": _described,
-    "registers": lambda visit: (),
+    "access": _plain, "atomic": _updates, "matrix": _matrices, "cp.async": _copies, "box": _boxes,
+    "matrices": _described, "registers": lambda visit: (),
 }  # fmt: skip

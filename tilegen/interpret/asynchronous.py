@@ -10,16 +10,18 @@ import numpy as np
 from tilegen.access import distinct
 from tilegen.index import Index
 from tilegen.interpret.address import check_int, check_start, find, locate, value_of
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
-from tilegen.interpret.order import NEVER, Clocks, Shadow
+from tilegen.interpret.order import Shadow
 from tilegen.interpret.phases import SlotsOfCtas
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
+from tilegen.interpret.updaters import NEVER
 from tilegen.plan import QUEUES, TMA_UNIT_BYTES, Arrive, Await, Commit, Effects, Move, Ref, Slot, Tma, Touch, Wait
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import ENDED, MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC, PHASE_UNKNOWN
-from tilegen.interpret.order import Clocks
 from tilegen.interpret.reporting import Reporter
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.plan import PRODUCTS, TMA_STORE, Barrier, Plan, all_steps, effects

@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilegen.index import Var
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import DISAGREE, PARTIAL_SYNC, Fault, FaultFound
 from tilegen.interpret.machine import Machine
-from tilegen.interpret.order import NOBODY, Clocks, Shadow
+from tilegen.interpret.order import NOBODY, Shadow
 from tilegen.interpret.reading import MemoryPlace, form
 from tilegen.interpret.threads import Array, Cta, Group
 from tilegen.interpret.wide import Together

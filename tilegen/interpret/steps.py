@@ -20,6 +20,7 @@ from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
+from tilegen.interpret.updates import update
 from tilegen.interpret.wide import Fold
 from tilegen.plan import (
     COMPUTE,
@@ -27,6 +28,7 @@ from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
     MOVE,
+    RED,
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
@@ -327,7 +329,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
-    **PRODUCTS,
+    **PRODUCTS, **{row.name: update for row in RED.values()},
 }  # fmt: skip
 
 

@@ -143,6 +143,8 @@ def _list_tiled(
     operands = (*(result.dst for result in results), *computed.operands)
     pinned, width = call.fields.partition, call.fields.width
     for tile in list_tiles(context, call, operands, plain.counted):
+        if operands[tile.number].via.function:  # of a tile no atomic update is made
+            continue
         staged, k = operands[tile.number], tile.number - len(results)
         said, is_written = tile.say(staged), k < 0
         made = [replace(r, dst=tile.operand) if n == tile.number else r for n, r in enumerate(results)]
@@ -242,7 +244,7 @@ class ElementLoop:
         one = see_access(
             width, lambda k: guard_held(self.owned, operand, moved.at(add(number, k))),
             lambda k: self.formals.see(side, ref_at(operand, moved.at(add(number, k)))),
-            Var(self.e, width) if is_cut else None, operand.pad,
+            Var(self.e, width) if is_cut else None, operand,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return over(counter(self.owned.step, steps), moves)

@@ -163,6 +163,7 @@ def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal], mis
 
 
 def describe_call(call: Call) -> str:
-    """The op as a short text: ``copy In -> A[warpid]``."""
-    reads, writes = (" ".join(r.text or r.buffer.name for r in regions) for regions in (call.read, call.written))
-    return f"{call.op} {reads} -> {writes}" if reads else f"{call.op} {writes}"
+    """The op as a short text: ``copy In -> A[warpid]``, ``copy s -> S by atomic add``."""
+    reads, writes = (" ".join(r.text or r.buffer.name for r in regions) for regions in (call.sources, call.written))
+    how = f" by atomic {call.accumulates}" if call.accumulates else ""
+    return (f"{call.op} {reads} -> {writes}" if reads else f"{call.op} {writes}") + how

@@ -11,6 +11,7 @@ from pydantic import Field
 from tilegen.arithmetic import Element, Node
 from tilegen.errors import Flaw
 from tilegen.index import Index
+from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
@@ -38,6 +39,7 @@ class ElementwiseFields(OpFields):
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
+    accumulate: AccumulateField = None
     width: MostWidth = None
     partition: SharePin = None
 
@@ -107,7 +109,8 @@ def evaluate_call(
 
 def _refuse(call: Call, context: Context) -> str | None:
     dtypes = (region.buffer.dtype for region in (*call.written, *call.read))
-    return next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
+    reason = next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
+    return reason or refuse_update(call, context.arch)
 
 
 def _plan(call: Call, context: Context) -> Planned:
@@ -135,7 +138,7 @@ def name_of(call: Call) -> str:
     """The name of an op's function: what it computes from what."""
     written = dict.fromkeys(r.buffer.name for r in call.written)
     read = dict.fromkeys(r.buffer.name for r in call.read if r.buffer.name not in written)
-    return "_".join([call.op, *read, *written])
+    return "_".join([*([call.accumulates] if call.accumulates else []), call.op, *read, *written])
 
 
 OP = Op(
@@ -144,5 +147,5 @@ OP = Op(
     check=_check, reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
     flows=lambda call, threads: broadcast(call, (*call.fields_written, *call.fields_read), _shape_of(call)),
-    check_dtypes=refuse_uncomputed,
+    accumulates="accumulate", check_dtypes=check_accumulate(("dst",), refuse_uncomputed),
 )  # fmt: skip

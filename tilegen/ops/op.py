@@ -138,6 +138,9 @@ class Op(OpForm):
     rounds: Callable[[Call], bool] = lambda call: False
 
     def exactness_of(self, call: Call) -> str:
+        """What this call does to values: what accumulates computes, whatever the op."""
+        if call.accumulates:
+            return COMPUTES
         return CONVERTS if self.rounds(call) else self.exactness
 
     @property

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic import UPDATES as FUNCTIONS
 from tilegen.arithmetic import Domain
 from tilegen.dtypes import bits_dtype
 from tilegen.spaces import GLOBAL, REGISTER, SHARED, Space
@@ -57,6 +58,8 @@ class Instruction:
     memory is seen, generic or async. ``widths_bytes``: what one thread can move at once, () for any. ``prelude``: the
     function of the prelude that carries it out, with {bytes}, {count}, {rank} or {or_zero} for what the step says.
 
+    ``function``: of an atomic update of memory, which of ``arithmetic.UPDATES`` it is.
+
     Of a function of registers, ``compute`` is the meaning in a domain (see ``function_of_registers``), and ``c`` its
     text over {0}, {1}, .., "" where a template has it.
     """
@@ -72,6 +75,7 @@ class Instruction:
     prelude: str = ""
     compute: Callable[..., Any] | None = None
     c: str = ""
+    function: str = ""
 
     def moves(self, src: Space, dst: Space) -> bool:
         """Does an instruction that moves elements take them from one space to the other?
@@ -79,7 +83,7 @@ class Instruction:
         >>> CP_ASYNC.moves(GLOBAL, SHARED), CP_ASYNC.moves(SHARED, GLOBAL)
         (True, False)
         """
-        sides = {READS: src, WRITES: dst}
+        sides = {READS: src, WRITES: dst, UPDATES: dst}
         return all(sides[o.use].state in o.spaces for o in self.operands)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -154,6 +158,25 @@ TMA_LOAD, TMA_STORE = _tma("load", True), _tma("store", False)
 TMA_MULTICAST = _tma("multicast", True, "multicast")
 
 
+def _update(function: str) -> Instruction:
+    """red: each element of memory is updated by itself, as if no other thread came between (PTX ISA, ``red``)."""
+    dst, src = (
+        OperandForm("dst", UPDATES, spaces=(GLOBAL.state, SHARED.state)),
+        OperandForm("src", READS, spaces=_REGISTERS),
+    )
+    return Instruction(
+        f"red.{function}",
+        (dst, src),
+        "atomic",
+        widths_bytes=(2, 4, 8, 16),
+        prelude=f"red_{function}",
+        function=function,
+    )
+
+
+RED = {function: _update(function) for function in FUNCTIONS}
+
+
 def function_of_registers(
     name: str, sources: int, compute: Callable[..., Any], c: str = "", widths_bytes: tuple[int, ...] = ()
 ) -> Instruction:
@@ -210,7 +233,7 @@ INSTRUCTIONS = {
     row.name: row
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
-        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH,
+        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, *RED.values(),
     )
 }  # fmt: skip
 

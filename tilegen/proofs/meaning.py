@@ -162,10 +162,26 @@ def compare_outcome(
     """Raise ProofError TG420 where what CTAs wrote, in ``proving_domain``, or who did, is not what the spec means."""
     domain = proving_domain(spec)
     wanted = run_with_writers(spec, outcome.ctas, inputs, params, trips, domain)
-    for name in sorted(set(wanted) | set(outcome.written)):
-        meant = wanted.get(name)
-        compare_images(spec, name, outcome.written.get(name), meant and (meant.at, meant.bits), domain)
-        _compare_writers(name, outcome, meant)
+    did = list_written(outcome)
+    for name in sorted(set(wanted) | set(did)):
+        meant, made = wanted.get(name), did.get(name)
+        _compare_functions(name, made, meant)
+        compare_images(spec, name, made and (made.at, made.bits), meant and (meant.at, meant.bits), domain)
+        _compare_writers(name, outcome, made, meant)
+
+
+def list_written(outcome: Outcome) -> dict[str, Writes]:
+    """What CTAs wrote of each array, or put to it: with the CTAs and by which function, as the reference says it."""
+    found = {name: Writes(*written, outcome.writers[name]) for name, written in outcome.written.items()}
+    return found | {name: Writes(*updates) for name, updates in outcome.updates.items()}
+
+
+def _compare_functions(name: str, made: Writes | None, meant: Writes | None) -> None:
+    """Raise ProofError TG420 where elements are stored that were to be updated, or by another function."""
+    if made is None or meant is None or made.function == meant.function:
+        return
+    said, wanted = (f"updated atomically by '{one.function}'" if one.function else "stored" for one in (made, meant))
+    raise ProofError(Diagnostic("TG420", f"{name} is {said}, where the spec has it {wanted}"))
 
 
 # ---------------------------------------------------------------- plan and meaning side by side
@@ -181,8 +197,7 @@ def digest_outcome(
         outcome = interpret(plan, ctas, inputs, params, trips, domain)
     except FaultFound as found:
         raise ProofError(describe_fault(spec, found)) from None
-    written = {name: Writes(*found, outcome.writers[name]) for name, found in outcome.written.items()}
-    return outcome.steps, _digest(spec, written, domain)
+    return outcome.steps, _digest(spec, list_written(outcome), domain)
 
 
 def digest_meaning(
@@ -197,21 +212,21 @@ def digest_meaning(
 def _digest(spec: Spec, written: Mapping[str, Writes], domain: Domain) -> bytes:
     """Of every element that was written: its array, its offset, its bits, and the CTA that wrote it."""
     found = hashlib.sha256()
-    for name, (at, values, cta) in sorted(written.items()):
+    for name, (at, values, cta, function) in sorted(written.items()):
         if len(at):
             raw = domain.bits(DTYPES[spec.buffer(name).dtype].bytes)
-            found.update(f"{name} {len(at)} ".encode())
+            found.update(f"{name} {len(at)} {function} ".encode())
             found.update(np.ascontiguousarray(at, np.int64).tobytes())
             found.update(np.ascontiguousarray(cta, np.int64).tobytes())
             found.update(np.ascontiguousarray(values).view(raw).tobytes())
     return found.digest()
 
 
-def _compare_writers(name: str, outcome: Outcome, meant: Writes | None) -> None:
+def _compare_writers(name: str, outcome: Outcome, made: Writes | None, meant: Writes | None) -> None:
     """Raise ProofError TG420 at the first element that another CTA writes than the spec has it."""
-    if meant is None or not len(meant.at):
+    if meant is None or made is None or not len(meant.at):
         return
-    writers = outcome.writers[name]
+    writers = made.cta
     if (wrong := np.flatnonzero(writers != meant.cta)).size:
         k = int(wrong[0])
         planned, wanted = (outcome.ctas[int(cta[k])] for cta in (writers, meant.cta))

@@ -1,4 +1,7 @@
-"""What CTAs write and read of global arrays, taken from the spec's regions: boxes over CTAs, loops and threads."""
+"""What CTAs write and read of global arrays, taken from the spec's regions: boxes over CTAs, loops and threads.
+
+What is accumulated into has no owner: any CTAs may update an element, in any order, and none reads or writes it.
+"""
 
 from __future__ import annotations
 
@@ -36,19 +39,19 @@ class Owned:
 @keep
 def written_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that the spec writes, in the order of its ops."""
-    return _list_boxes(spec, lambda call: call.written)
+    return _list_boxes(spec, lambda call: () if call.accumulates else call.written)
 
 
 @keep
 def touched_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads or writes."""
-    return _list_boxes(spec, lambda call: [*call.read, *call.written])
+    return _list_boxes(spec, lambda call: [*call.sources, *(() if call.accumulates else call.written)])
 
 
 @keep
 def read_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
-    return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in written_roots(spec)])
+    return _list_boxes(spec, lambda call: [r for r in call.sources if r.buffer.root in written_roots(spec)])
 
 
 def say_short_grid(spec: Spec, name: str, case: Mapping[str, int]) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def _kept_elements(spec: Spec) -> dict[object, _Elements]:
     return {}
 
 
-def _find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> _Elements:
+def find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> _Elements:
     """The elements of a region, as they were found before where it began there before."""
     starts = _starts(region, env)
     if region.buffer.traits.is_array:
@@ -87,7 +88,7 @@ def _place_elements(
     buffer = region.buffer
     at = place.get("m", np.zeros(1, np.int64))
     if not buffer.traits.is_array:
-        row, column = _slots(place, env) if buffer.traits.is_held else (_block_of(env, at), at)
+        row, column = _slots(place, env) if buffer.traits.is_held else (block_of(env, at), at)
         at = row * _image_of(machine, buffer).shape[1] + column
     return _Elements(at, inside)
 
@@ -129,9 +130,9 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float
     """The elements of a region, ``pad`` where they lie outside of its array."""
     buffer = region.buffer
     dtype = machine.domain.stored(buffer.dtype)
-    found = _find_elements(machine, region, env)
+    found = find_elements(machine, region, env)
     if not buffer.traits.is_array:
-        values = _elements_of(machine, buffer).take(found.at)
+        values = _elements_of(machine, buffer, found.at).take(found.at)
     else:
         values = _read_global(machine, buffer, found.at)
     if found.inside is None:
@@ -143,20 +144,20 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float
 
 def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array) -> None:
     buffer = region.buffer
-    found = _find_elements(machine, region, env)
+    found = find_elements(machine, region, env)
     bits = machine.domain.bits(DTYPES[buffer.dtype].bytes)  # NumPy moves plain bits faster than pairs of floats
     raw = np.ascontiguousarray(values).view(bits)
     if not buffer.traits.is_array:
-        _elements_of(machine, buffer).view(bits)[found.at] = raw
+        _elements_of(machine, buffer, found.at).view(bits)[found.at] = raw
         return
     inside = ... if found.inside is None else found.inside
-    parts = (x[inside].ravel() for x in (found.at, raw, _block_of(env, found.at)))
-    machine.written.setdefault(buffer.root, []).append(Writes(*parts))
+    at, new, cta = (x[inside].ravel() for x in (found.at, raw, block_of(env, found.at)))
+    machine.written.setdefault(buffer.root, []).append(Writes(at, new, cta))
 
 
 def find_written(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
     """Where elements of a region are written: offsets in a global array, or in the image of what each CTA has."""
-    found = _find_elements(machine, region, env)
+    found = find_elements(machine, region, env)
     full = (len(env["instance"]), *region.lengths)
     at = np.broadcast_to(found.at, full)
     return at if found.inside is None else at[np.broadcast_to(found.inside, full)]
@@ -188,7 +189,7 @@ class OwedProducts:
 
 def owe(machine: CtaBatch, region: Region, env: Mapping[str, Any], more: Factors) -> bool:
     """Put a product on top of a region's elements when somebody looks; False, and nothing done, where it cannot be."""
-    buffer, found = region.buffer, _find_elements(machine, region, env)
+    buffer, found = region.buffer, find_elements(machine, region, env)
     if buffer.traits.is_array or found.inside is not None:
         return False
     owed = machine.owed.get(buffer.root)
@@ -203,23 +204,63 @@ def _pay(machine: CtaBatch, root: str) -> None:
     """What is owed to a buffer is put where it belongs."""
     owed = machine.owed.pop(root, None)
     if owed is not None:
-        held, first = _elements_of(machine, owed.buffer), owed.products[0]
+        held, first = _elements_of(machine, owed.buffer, owed.at), owed.products[0]
         a, b = (np.concatenate(x, k) for x, k in (([p.a for p in owed.products], 2), ([p.b for p in owed.products], 1)))
         before = held.take(owed.at).reshape(len(a), a.shape[1], b.shape[2])
         total = machine.domain.matmul(a, b, before, first.multiplied, first.summed)
         held[owed.at] = total.reshape(owed.at.shape).view(held.dtype)
 
 
-def _elements_of(machine: CtaBatch, buffer: Buffer) -> Array:
-    """The image of a buffer in registers or shared memory, with nothing owed to it, as one row of elements."""
+def _elements_of(machine: CtaBatch, buffer: Buffer, at: Array) -> Array:
+    """The image of a buffer in registers or shared memory as one row of elements, with nothing owed to those ``at``."""
     _pay(machine, buffer.root)
+    _settle(machine, buffer, at)
+    return _row_of(machine, buffer)
+
+
+def _row_of(machine: CtaBatch, buffer: Buffer) -> Array:
     row = machine.rows.get(buffer.name)
     if row is None:
         row = machine.rows[buffer.name] = _image_of(machine, buffer).reshape(-1)
     return row
 
 
-def _block_of(env: Mapping[str, Any], like: Array) -> Array:
+# ---------------------------------------------------------------- updates that are made when somebody looks
+@dataclass(frozen=True)
+class Put:
+    """Elements that are put to those of a buffer in shared memory by a function, at their places in its image."""
+
+    buffer: Buffer
+    function: str
+    at: Array
+    values: Array
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        return self.buffer.name, self.buffer.dtype, self.function
+
+
+def _settle(machine: CtaBatch, buffer: Buffer, at: Array) -> None:
+    """Put what is kept for elements at ``at`` of a buffer to them: all that one function does at once."""
+    left, taken = list[Put](), list[Put]()
+    for one in machine.put.pop(buffer.root, []):
+        mine = np.isin(one.at, at) if one.buffer.dtype == buffer.dtype else np.ones(len(one.at), bool)
+        for found, some in ((taken, mine), (left, ~mine)):
+            if some.any():
+                found.append(replace(one, at=one.at[some], values=one.values[some]))
+    if left:
+        machine.put[buffer.root] = left
+    for _, same in groupby(taken, lambda one: one.kind):
+        parts = list(same)
+        view = parts[0].buffer
+        held, stored = _row_of(machine, view), machine.domain.stored(view.dtype)
+        where, places = np.unique(np.concatenate([p.at for p in parts]), return_inverse=True)
+        new = np.concatenate([p.values for p in parts]).view(stored)
+        total = machine.domain.accumulate(parts[0].function, held[where].view(stored), new, places, view.dtype)
+        held[where] = total.view(held.dtype)
+
+
+def block_of(env: Mapping[str, Any], like: Array) -> Array:
     """The CTA (in this batch) of each element."""
     return np.broadcast_to(env["block"].reshape(-1, *[1] * (like.ndim - 1)), like.shape)
 
@@ -265,7 +306,7 @@ def _read_global(machine: CtaBatch, buffer: Buffer, offsets: Array) -> Array:
     )
     values = np.array(values, dtype)
     raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
-    for at, written, _ in (one for one in machine.written.get(buffer.root, ()) if one.at.size):
+    for at, written, *_ in (one for one in machine.written.get(buffer.root, ()) if one.at.size):
         order = np.argsort(at, kind="stable")
         where = np.searchsorted(at[order], offsets, side="right") - 1
         hit = (where >= 0) & (at[order][np.maximum(where, 0)] == offsets)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Formula, Index, Var, add, div, multiple, to_c, variables
 from tilegen.plan import (
@@ -43,6 +45,7 @@ from tilegen.plan import (
     When,
     effects,
     flatten,
+    list_updates,
     matrices,
     subscript,
 )
@@ -122,6 +125,8 @@ def _render_instruction(page: Page, step: Move | Map | Mma | Tma, noted: bool) -
     """A data step as its row says: C of its own, or a call of the prelude."""
     row = effects(step).instruction
     assert row is not None
+    if row.function and isinstance(step, Move):
+        return _render_update(page, step)
     if row.prelude:
         return _render_prelude_call(page, step, row)
     if isinstance(step, Map):
@@ -141,6 +146,18 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     args += [_slot(slot) for slot in touched.slots]
     args += [_mask(step.peers)] if isinstance(step, Tma) and step.peers else []
     return str(page.steps.instruction(helper, args))
+
+
+def _render_update(page: Page, step: Move) -> str:
+    """A call of the function for this type and so many elements."""
+    memory, row = step.dst.memory, step.via
+    forms = list_updates(row.function, memory.dtype, memory.traits.state, ARCHES[page.plan.arch].features)
+    form, state = forms[step.elems], memory.traits.state
+    name = f"red_{state}_{form.name}"
+    parts = state, form.text, form.elems, form.count, form.word, form.mark
+    page.use_as(name, row.prelude, *parts)
+    registers = replace(row.operands[1], word=form.word)
+    return str(page.steps.instruction(name, [pointer(step.dst), _operand(step.src, registers, step)]))
 
 
 def _render_product(page: Page, step: Wgmma, noted: bool) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.access import KINDS, WARP_LANES
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import describe_functions
-from tilegen.cost.accesses import Access
+from tilegen.cost.accesses import RED, Access
 from tilegen.cost.asynchronous import CP_ASYNC, TMA, WGMMA
 from tilegen.cost.compiled import compiled_accesses, list_needed
 from tilegen.cost.count import Counted, count_access
@@ -29,11 +29,11 @@ _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
     SHARED.state: {
         "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
         "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC, "tma": (TMA,),
-        "wgmma": (WGMMA,),
+        "wgmma": (WGMMA,), "red": (RED,),
     },
-    GLOBAL.state: {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,)},
+    GLOBAL.state: {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,), "red": (RED,)},
 }  # fmt: skip
-_WHERE_USED = ("ldgsts", "tma", "wgmma")  # counters that are shown only for kernels that have such accesses
+_WHERE_USED = ("ldgsts", "tma", "wgmma", "red")  # counters that are shown only for kernels that have such accesses
 _WIDEST_BYTES = 16
 
 

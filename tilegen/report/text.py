@@ -38,7 +38,7 @@ _COSTS = {
 }  # fmt: skip
 KINDS = {
     "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async", "tma": "TMA",
-    "wgmma": "wgmma",
+    "wgmma": "wgmma", "red": "atomic update",
 } | {f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)}  # fmt: skip
 _CG = "cp.async.cg"
 KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}

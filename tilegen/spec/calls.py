@@ -16,7 +16,7 @@ from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spec.buffer_models import MAX_RANK
 from tilegen.spec.computed import Known, parse_formula
-from tilegen.spec.data import Call, Expression, Region, SlotName
+from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw
 from tilegen.spec.form import OpForm, list_fields, name_of_result, operand_field, result_field
 from tilegen.spec.models import check_fields, field_names, is_misspelt
@@ -30,6 +30,7 @@ from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
+from tilegen.spec.terms import SlotName
 from tilegen.spec.waits import read_when
 
 _DST = "dst"  # the field whose names are those that an expression gives values to

@@ -20,6 +20,7 @@ from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.nodes import Node as WrittenNode
 from tilegen.spec.nodes import Scalar, find_node
 from tilegen.spec.tables import Read
+from tilegen.spec.terms import BarrierTerms, RoleTerms, SlotName
 
 
 @dataclass(frozen=True)
@@ -90,44 +91,6 @@ class Region:
 
 
 @dataclass(frozen=True)
-class RoleTerms:
-    """A part of the threads: whole warps, which lie in the CTA from thread ``first`` on.
-
-    ``registers`` of a thread while the role runs, 0: as many as the launch gives.
-    """
-
-    name: str
-    threads: int
-    registers: int = 0
-    first: int = 0
-    mark: Mark | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class BarrierTerms:
-    """Declared mbarriers. ``open``: a wait for phase E is for the one before; the first of all passes."""
-
-    name: str
-    slots: int
-    open: bool = False
-    mark: Mark | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class SlotName:
-    """An mbarrier: one of the array that is declared, or that copies declare by naming it.
-
-    ``count``: E where it is written as ``E % slots``; phase E // slots of it is meant. None for another spelling.
-    """
-
-    name: str
-    index: Index = 0
-    count: Index | None = None
-    slots: int = 0
-    mark: Mark | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
 class Expression:
     """What an op computes: ``trees``, one a result, over elements of ``operands``, by name and in order, and over the
     integers ``wholes``, in which ``formulas.coordinate(d)`` stands for index(d)."""
@@ -182,6 +145,11 @@ class Call:
         return (getattr(self.fields, self.form.peers) or "") if self.form.peers else ""
 
     @property
+    def accumulates(self) -> str:
+        """The function by which what the call writes is updated atomically, one of ``arithmetic.UPDATES``, or ""."""
+        return (getattr(self.fields, self.form.accumulates) or "") if self.form.accumulates else ""
+
+    @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the call reads."""
         return tuple(self.regions[name] for name in self.fields_read)
@@ -190,6 +158,12 @@ class Call:
     def fields_read(self) -> tuple[str, ...]:
         """The fields of the regions that the call reads, those of its expression last."""
         return _list_read(self)
+
+    @property
+    def sources(self) -> tuple[Region, ...]:
+        """The regions that the call reads, without those that it accumulates into."""
+        updated = self.fields_written if self.accumulates else ()
+        return tuple(self.regions[name] for name in self.fields_read if name not in updated)
 
     @property
     def written(self) -> tuple[Region, ...]:
@@ -210,7 +184,8 @@ class Call:
 @keep
 def _list_read(call: Call) -> tuple[str, ...]:
     form = call.form
-    named = (*form.reads, *form.updates, *(form.writes if form.takes_written(call.fields) else ()))
+    takes = form.takes_written(call.fields) or call.accumulates
+    named = (*form.reads, *form.updates, *(form.writes if takes else ()))
     computed = call.expression.operands if call.expression else ()
     return (*list_fields(call.regions, named), *map(operand_field, computed))
 

@@ -314,8 +314,10 @@ PRELUDE = frozenset(
     wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
     """.split()  # noqa: SIM905
 )
-# One for each N and each way in which a and b lie; one for each two types.
-_OF_MANY = re.compile(r"(wgmma_m64n\d+k\d+_\w+|keep_register|(int|float|double)_(cut_)?to_u?int\d+)\Z")
+# One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types.
+_OF_MANY = re.compile(
+    r"(wgmma_m64n\d+k\d+_\w+|red_(global|shared)_\w+|keep_register|(int|float|double)_(cut_)?to_u?int\d+)\Z"
+)
 
 
 def is_macro(name: str) -> bool:

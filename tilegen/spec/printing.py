@@ -18,7 +18,6 @@ from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES
 from tilegen.spec.buffer_models import BufferFields
 from tilegen.spec.data import (
     ArriveStatement,
-    BarrierTerms,
     Buffer,
     Call,
     CommitStatement,
@@ -27,8 +26,6 @@ from tilegen.spec.data import (
     Loop,
     Nest,
     RoleBlock,
-    RoleTerms,
-    SlotName,
     Spec,
     Statement,
     SyncStatement,
@@ -41,6 +38,7 @@ from tilegen.spec.pinning import spell
 from tilegen.spec.program import Program
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.tables import Read
+from tilegen.spec.terms import BarrierTerms, RoleTerms, SlotName
 from tilegen.spec.waits import word_of
 
 _WIDTH = 120  # of a line; what is longer in braces is written on lines of its own

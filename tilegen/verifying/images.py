@@ -75,7 +75,7 @@ def reference_images(
     for written in run_batches(spec, ctas, inputs, dict(case)):
         for name, writes in written.items():
             raw = out[name].view(bits_dtype(out[name].dtype.itemsize))
-            for offsets, values, _ in writes:
+            for offsets, values, *_ in writes:
                 raw[offsets] = values
                 elems += offsets.size
     return out, elems
