@@ -106,16 +106,18 @@ class Running(Modular):
         factors = self._factors(dtype)
         words = np.ascontiguousarray(bits)[..., None].view(np.uint64)
         if DTYPES[dtype].kind == "complex":
-            return ~words.any(-1), np.zeros(words.shape[:-1], numpy_dtype(dtype))
+            return np.asarray(~words.any(-1)), np.zeros(words.shape[:-1], numpy_dtype(dtype))
         with np.errstate(over="ignore"):
-            payload = np.asarray(words[..., 0] * factors.inverse)
-            is_run = payload < np.uint64(1 << 8 * size) if size < 8 else np.ones(payload.shape, bool)
+            payload: Array = np.asarray(words[..., 0] * factors.inverse)
+            is_run: Array = np.ones(payload.shape, bool)
             for k in range(1, words.shape[-1]):
-                is_run = is_run & (words[..., k] == payload * factors.own[k])
+                is_run &= words[..., k] == payload * factors.own[k]
         if DTYPES[dtype].kind == "bool":
-            return is_run & (payload <= 1), (payload & np.uint64(1)).astype(bool)
+            return is_run & (payload <= 1), np.asarray((payload & np.uint64(1)).astype(bool))
+        if size < 8:
+            is_run &= payload < np.uint64(1 << 8 * size)
         small = np.ascontiguousarray(payload.astype(bits_dtype(size)))
-        return is_run, small[..., None].view(numpy_dtype(dtype))[..., 0]
+        return is_run, np.asarray(small[..., None].view(numpy_dtype(dtype))[..., 0])
 
     def _read(self, bits: Array, dtype: str) -> Array:
         hashed = super()._read(bits, dtype)

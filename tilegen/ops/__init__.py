@@ -18,6 +18,7 @@ _TILE_ROWS = {
     "cast": "tilegen.ops.cast",
     "elementwise": "tilegen.ops.elementwise",
     "reduce": "tilegen.ops.reduce",
+    "scatter": "tilegen.ops.scatter",
     "mma": "tilegen.ops.mma",
     "permute_layout": "tilegen.ops.permute_layout",
 }
