@@ -43,6 +43,7 @@ from tilegen.plan import (
     Memory,
     Mma,
     Move,
+    Pick,
     Plan,
     Ref,
     Repeat,
@@ -362,6 +363,7 @@ def _of_block(step: Block) -> Iterator[Operand]:
 
 OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
     Fetch: lambda step: [("src", step.src, lambda ref: replace(step, src=ref))],
+    Pick: lambda step: [("src", step.src, lambda ref: replace(step, src=ref))],
     Move: lambda step: [
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
     ],

@@ -46,6 +46,7 @@ from tilegen.plan import (
     Mma,
     Move,
     Peers,
+    Pick,
     Plan,
     Ref,
     Repeat,
@@ -84,13 +85,14 @@ S = flat_memory("S", "float32", 128, "shared", align_bytes=128)
 T = flat_memory("T", "uint16", 512, "shared", offset_bytes=512)
 r = flat_memory("r", "float32", 8, "register")
 h = flat_memory("h", "uint16", 8, "register")
+n = flat_memory("n", "int32", 2, "register")
 IN, OUT = (TensorMap(f"{m.name}_map", m, (0, 1), (8, 16)) for m in (X, Y))
 FULL = Barrier("full", 1, 1)
 ROW, COLUMN = tx // 16, tx % 16
 
 
 def plan(*steps: Step, barriers: tuple[Barrier, ...] = ()) -> Plan:
-    memories = (X, Y, H, G, S, T, r, h, P)
+    memories = (X, Y, H, G, S, T, r, h, n, P)
     return Plan("k", "sm_90", (1, 1, 1), memories, (Role("all", THREADS, steps),), barriers=barriers)
 
 
@@ -159,8 +161,15 @@ def fetch(bound: int) -> tuple[Step, ...]:
     return (Fetch(row, P[tx], tx, Values(0, 8)), Move(r[0], X[row, COLUMN]), STORE)
 
 
+def pick(bound: int) -> tuple[Step, ...]:
+    """Rows of X whose numbers threads hold, which are below ``bound``."""
+    row = Var("row", bound)
+    return (Move(n[0], P[tx]), Pick(row, n[0]), Move(r[0], X[row, COLUMN]), STORE)
+
+
 INSTRUCTIONS: dict[str, Example] = {
     "fetch": example(fetch(8), fetch(7), "TG410"),
+    "pick": example(pick(8), pick(7), "TG410"),
     MOVE.name: example((LOAD, WRITE, Sync("warp"), READ, SEND), (LOAD, WRITE, READ, SEND), "TG403"),
     CP_ASYNC.name: example((START, Commit("cp.async"), Wait("cp.async"), *FETCH), (START, *FETCH), "TG422"),
     LDMATRIX.name: matrices(LDMATRIX, None),
@@ -249,6 +258,7 @@ STEPS: dict[type, Example] = {
         "TG410",
     ),
     Fetch: INSTRUCTIONS["fetch"],
+    Pick: INSTRUCTIONS["pick"],
     Repeat: example(
         (*loop(k), STORE), (Repeat(k, 2, (Move(r[k], X[k * 4 + ROW, COLUMN]),)), STORE), "TG407",
     ),

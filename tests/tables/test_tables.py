@@ -34,6 +34,7 @@ from tilegen.plan import (
     INSTRUCTIONS,
     MBARRIER,
     MOVE,
+    PICK,
     QUEUES,
     SHUFFLE,
     Compute,
@@ -94,9 +95,9 @@ def missing_of_row(row: Instruction) -> list[str]:
     preludes = re.compile(re.sub(r"\\?\{\w+\\?\}", r"\\w*", re.escape(row.prelude))) if row.prelude else None
     known = {
         "cost": row.cost in COSTS,
-        "meaning": bool(row.compute) or row.name in MEANINGS or row == FETCH,  # which defines a name: STRUCTURE
+        "meaning": bool(row.compute) or row.name in MEANINGS or row in (FETCH, PICK),  # which define names: STRUCTURE
         "text": bool(preludes and any(preludes.fullmatch(n) for n in prelude_names()))
-        or bool(row.c) or row.name in FUNCTIONS or row in (MOVE, COMPUTE, SHUFFLE, FETCH),
+        or bool(row.c) or row.name in FUNCTIONS or row in (MOVE, COMPUTE, SHUFFLE, FETCH, PICK),
         "range proof": all(o.lies in TOUCHES for o in row.operands),
         "arch": not row.feature or any(row.feature in arch.features for arch in ARCHES.values()),
         "queue": row.queue in ("", MBARRIER, *QUEUES),

@@ -21,6 +21,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilegen.arithmetic.bounded_sums import (
     EXACT,
@@ -86,9 +87,6 @@ class Bounded(Domain):
         pairs = np.asarray(bits).view(self.stored(dtype))
         return Bound(pairs["value"], pairs["error"])
 
-    def integers(self, bits: Array, dtype: str) -> Array:
-        return np.asarray(self.decode(bits, dtype).value).astype(np.int64)
-
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
         with np.errstate(all="ignore"):
             if DTYPES[dtype].kind == "complex":
@@ -102,6 +100,13 @@ class Bounded(Domain):
         if self.is_tight or not np.isfinite(rounded):
             return Bound(rounded, np.zeros(rounded.shape))
         return Bound(np.asarray(float(value)), np.abs(rounded - float(value)))
+
+    def integers(self, bits: Array, dtype: str) -> NDArray[np.int64]:
+        """Numbers that no rounding can make others. Raises TypeError for one that it can."""
+        found = self.decode(bits, dtype)
+        if np.any(found.error) or not np.isfinite(found.value).all():
+            raise TypeError("an element may be another number")
+        return np.rint(found.value).astype(np.int64)
 
     def compute(
         self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str

@@ -118,8 +118,8 @@ class Modular(Domain):
         if DTYPES[dtype].kind == "complex":
             return self.encode(_opaque_number(complex(value)) if value else 0, dtype)
         if DTYPES[dtype].kind == "float":
-            return self.encode(_literal(float(value)), dtype)  # type: ignore[arg-type]
-        return self.encode(_embed(np.asarray(int(value))), dtype)  # type: ignore[arg-type]
+            return self.encode(hash_number(float(value)), dtype)  # type: ignore[arg-type]
+        return self.encode(embed_numbers(np.asarray(int(value))), dtype)  # type: ignore[arg-type]
 
     # ---------------------------------------------------------------- functions
     def compute(
@@ -128,12 +128,14 @@ class Modular(Domain):
         at = _Leaves(self, elements, wholes, params, {})
         value = _value(tree, at)
         if not value.is_known:
-            return self.encode(_convert(value.data, tree, dtype), dtype)
+            return self.encode(convert_value(value.data, tree, dtype), dtype)
         with np.errstate(all="ignore"):
             if DTYPES[dtype].kind != "float":
-                return self.encode(_embed(round_to(value.data, dtype)), dtype)
+                return self.encode(embed_numbers(round_to(value.data, dtype)), dtype)
         wide = dtype in ("float32", "float64")
-        return self.encode(_embed(value.data) if wide else _round(_embed(value.data), tree.type, dtype), dtype)
+        return self.encode(
+            embed_numbers(value.data) if wide else _round(embed_numbers(value.data), tree.type, dtype), dtype
+        )
 
     def convert(self, values: Array, src: str, dst: str) -> Array:
         return self.encode(_round(self.decode(values, src), src, dst, "cut to"), dst)
@@ -202,10 +204,10 @@ def _value(node: Node, at: _Leaves) -> _Value:
     if isinstance(node, Whole):
         return _Value(True, np.asarray(at.wholes[node.number]).astype(node.type))
     if isinstance(node, Parameter):
-        return _Value(False, np.asarray(_opaque_number(f"parameter {node.name}")))
+        return _Value(False, np.asarray(hash_parameter(node.name)))
     if isinstance(node, Literal):
         if node.type in ("float32", "float64"):
-            return _Value(False, np.asarray(_literal(float(node.value))))
+            return _Value(False, np.asarray(hash_number(float(node.value))))
         return _Value(True, np.asarray(node.value).astype(node.type))
     args = [_value(arg, at) for arg in node.args]
     if node.function == "where":
@@ -214,8 +216,8 @@ def _value(node: Node, at: _Leaves) -> _Value:
         with np.errstate(all="ignore"):
             return _Value(True, apply_typed(node.function, [a.data for a in args], node.type))
     if node.type in ("float32", "float64") and node.function == node.type and args[0].is_known:
-        return _Value(False, _embed(args[0].data))
-    data = _apply(node.function, [_embed(a.data) if a.is_known else a.data for a in args], node)
+        return _Value(False, embed_numbers(args[0].data))
+    data = evaluate_function(node.function, [embed_numbers(a.data) if a.is_known else a.data for a in args], node)
     return _Value(False, data)
 
 
@@ -223,19 +225,24 @@ def _choose(condition: _Value, yes: _Value, no: _Value) -> _Value:
     """What a condition that nobody knows chooses is a number between both, which neither of them alone comes to."""
     if condition.is_known and yes.is_known and no.is_known:
         return _Value(True, np.where(condition.data, yes.data, no.data))
-    arms = [_embed(v.data) if v.is_known else v.data for v in (yes, no)]
-    share = condition.data.astype(np.int64)
-    between = add_values(arms[1], multiply_values(share, add_values(arms[0], negate_values(arms[1]))))
-    return _Value(False, np.where(share == 0, arms[1], np.where(share == 1, arms[0], between)))
+    arms = [embed_numbers(v.data) if v.is_known else v.data for v in (yes, no)]
+    return _Value(False, choose_value(condition.data.astype(np.int64), *arms))
 
 
-def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
+def choose_value(share: Array, yes: Array, no: Array) -> Array:
+    """One arm by a condition of 1 or 0, a number between both by any other; all are values of the domain."""
+    between = add_values(no, multiply_values(share, add_values(yes, negate_values(no))))
+    return np.where(share == 0, no, np.where(share == 1, yes, between))
+
+
+def evaluate_function(function: str, args: Sequence[Array], node: Any) -> Array:
+    """A function of values of the domain, as a node applies it."""
     if function in FIELD:
         return FIELD[function](*args)
     if function in _COMPARED:
         return _compare(function, *args)
     if function == node.type:  # a conversion
-        return _convert(args[0], node.args[0], node.type)
+        return convert_value(args[0], node.args[0], node.type)
     result = _opaque(function, *args)
     if function in ("exp", "exp2"):
         result = np.where(args[0] == NEG, 0, np.where(args[0] == POS, POS, result))
@@ -263,7 +270,7 @@ def _compare(function: str, a: Array, b: Array) -> Array:
     return np.where((a == b) | (a >= P) | (b >= P), known, told)
 
 
-def _convert(values: Array, of: Node, dtype: str) -> Array:
+def convert_value(values: Array, of: Node, dtype: str) -> Array:
     """What a node comes to, in another type: a sum or product of integers has lost what its own does not hold."""
     if isinstance(of, Apply) and of.type in INTS and of.function in _WRAPPING:
         is_wide = DTYPES[dtype].kind == "float" or DTYPES[dtype].bytes > DTYPES[of.type].bytes
@@ -301,7 +308,7 @@ def _decode_mixed(words: Array, values: Array, bad: Array) -> Array:
     return np.where(bad, _fold_to_number(mix(folded, salt("bits"))), values.astype(np.int64))
 
 
-def _embed(values: Array) -> Array:
+def embed_numbers(values: Array) -> Array:
     """Integers and truth values as values of the domain."""
     whole = np.asarray(values).astype(np.int64)
     result = whole % P
@@ -309,12 +316,18 @@ def _embed(values: Array) -> Array:
     return np.where(low, NEG, np.where(high, POS, result)) if (low | high).any() else result
 
 
-def _literal(value: float) -> int:
+def hash_number(value: float) -> int:
+    """A float of the text: 0, 1, -1 and the infinities are themselves, each other number is told by its hash."""
     if value != value:
         return NAN
     if value in (float("inf"), float("-inf")):
         return POS if value > 0 else NEG
     return int(value) % P if value in (0.0, 1.0, -1.0) else _opaque_number(value)
+
+
+def hash_parameter(name: str) -> int:
+    """What stands for a floating param, whatever its value is."""
+    return _opaque_number(f"parameter {name}")
 
 
 def _opaque_number(value: Any) -> int:

@@ -30,6 +30,7 @@ from tilegen.plan import (
     Memory,
     Mma,
     Move,
+    Pick,
     Repeat,
     Role,
     Shuffle,
@@ -211,6 +212,7 @@ def _ends(step: Tma) -> str:
 WORDS: dict[type, Callable[[Any], str]] = {
     Let: lambda step: f"let {step.var.name}",
     Fetch: lambda step: f"read {step.src.memory.name} -> {step.var.name}",
+    Pick: lambda step: f"pick {step.var.name} of {step.src.memory.name}",
     Repeat: lambda step: f"for {step.var.name}",
     When: lambda step: "when",
     Block: lambda step: "block",

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, Var
+from tilegen.index import Index, Var, to_c
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, FaultFound
+from tilegen.interpret.fault import MALFORMED, RANGE, FaultFound
 from tilegen.interpret.fragments import load_matrices, store_matrices
 from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
@@ -48,6 +48,7 @@ from tilegen.plan import (
     Map,
     Memory,
     Move,
+    Pick,
     Ref,
     Repeat,
     Shuffle,
@@ -83,6 +84,29 @@ def run_fetch(step: Fetch, site: Site) -> None:
     site.frame.define(step.var, value)
     site.frame.constants -= {step.var.name}
     check_range(step.var, value, site)
+
+
+def run_pick(step: Pick, site: Site) -> None:
+    """A name for an integer that each thread holds, which is in the range that the printed text relies on."""
+    if step.var.name in site.frame.own:
+        site.fail(MALFORMED, f"{step.var.name} is defined twice")
+    (touch,), domain = effects(step).touches, site.machine.domain
+    value = np.full(site.frame.env["tx"].shape, max(step.var.least, min(0, step.var.bound - 1)), np.int64)
+    bits = read(touch, site)[:, 0].view(domain.stored(step.src.memory.dtype))
+    try:
+        value[site.group.at] = domain.integers(bits, step.src.memory.dtype)
+    except TypeError:
+        site.fail(RANGE, f"{step.src.memory.name} names a place, and holds no integer that was given or computed")
+    site.frame.define(step.var, value)
+    site.frame.constants -= {step.var.name}
+    check_range(step.var, value, site)
+    for condition in step.known:
+        holds = np.broadcast_to(site.group.pick(value_of(read_text(condition), site)), len(site.group))
+        if not holds.all():
+            thread = int(np.argmin(holds))
+            site.fail(
+                RANGE, f"{step.var.name} = {value[site.group.at][thread]}: {to_c(condition)} does not hold", thread
+            )
 
 
 def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
@@ -188,7 +212,7 @@ def new_registers(memory: Memory, site: Site) -> MemoryPlace:
 
 
 STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {
-    Let: run_let, Fetch: run_fetch, Repeat: run_repeat, When: run_when, Block: run_block,
+    Let: run_let, Fetch: run_fetch, Pick: run_pick, Repeat: run_repeat, When: run_when, Block: run_block,
 }  # fmt: skip
 
 

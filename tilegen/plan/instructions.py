@@ -146,6 +146,7 @@ def _tma(name: str, is_load: bool, feature: str = "tma") -> Instruction:
 
 
 FETCH = Instruction("fetch", (OperandForm("src", READS, spaces=(GLOBAL.state,), elems=1),), "access")
+PICK = Instruction("pick", (OperandForm("src", READS, spaces=_REGISTERS, elems=1),), "registers")
 MOVE = Instruction("move", _moves(), "access", widths_bytes=(1, 2, 4, 8, 16))
 CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
     "cp.async",
@@ -233,7 +234,7 @@ INSTRUCTIONS = {
     row.name: row
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
-        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, *RED.values(),
+        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(),
     )
 }  # fmt: skip
 

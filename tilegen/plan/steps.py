@@ -45,6 +45,18 @@ class Fetch:
 
 
 @dataclass(frozen=True)
+class Pick:
+    """const int var = src;  An integer that the thread holds, which the places after it may name.
+
+    ``known``: what holds of the variable beyond what it says itself. No other name decides it: it is a base variable.
+    """
+
+    var: Var
+    src: Ref
+    known: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True)
 class Repeat:
     """for (int var = 0; var < count; ++var) { body }
 
@@ -280,6 +292,7 @@ class Await:
 Step = Union[  # noqa: UP007 - a runtime alias
     Let,
     Fetch,
+    Pick,
     Repeat,
     When,
     Block,

@@ -14,7 +14,7 @@ from tilegen.index import Index, Var, add, bound, consequences, less, substitute
 from tilegen.plan.contents import Contents, value_of_fetch
 from tilegen.plan.effects import Effects, UnknownStep, effects
 from tilegen.plan.memories import Memory, Ref
-from tilegen.plan.steps import Block, Fetch, Let, Repeat, Step, When
+from tilegen.plan.steps import Block, Fetch, Let, Pick, Repeat, Step, When
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Position:
     ``values``: names that stand for expressions. ``known``: each name's definition, whose range the text relies on.
     ``spots``: of formals, and of the registers of functions. ``loops``: a variable and a count for each loop around.
     ``spec_loops``: the number of the spec's loop that each of those is, -1 for none. ``contents``: what tables hold;
-    None: that is not known, and an element is a base variable.
+    None: that is not known, and an element is a base variable. ``is_open``: so is an integer that a thread picks; else
+    one number stands for all that it may be, which places and guards then depend on by all else.
     """
 
     threads: int
@@ -48,6 +49,7 @@ class Position:
     op: int = -1
     spec_loops: tuple[int, ...] = ()
     contents: Contents | None = None
+    is_open: bool = False
 
     def expand(self, x: Index) -> Index:
         """``x`` in base variables."""
@@ -84,6 +86,12 @@ class Position:
             return self.define(step.var, self.expand(value_of_fetch(step, self.contents)))
         return self.define(step.var, step.var).under(*step.known)
 
+    def pick(self, step: Pick) -> Position:
+        """After a thread took an integer that it holds for a place."""
+        if self.is_open:
+            return self.define(step.var, step.var).under(*step.known)
+        return self.define(step.var, min(max(step.var.least, 0), step.var.bound - 1))
+
 
 def spot_of(memory: Memory) -> Spot:
     """A memory as it stands."""
@@ -119,6 +127,8 @@ def walk(steps: Iterable[Step], position: Position) -> Iterator[Visit]:
             position = position.define(step.var, position.expand(step.value))
         elif isinstance(step, Fetch):
             position = position.fetch(step)
+        elif isinstance(step, Pick):
+            position = position.pick(step)
         enter = ENTER.get(type(step))
         if found.body and enter is None:
             raise UnknownStep("plan/walk.py", step)

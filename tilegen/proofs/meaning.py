@@ -11,6 +11,7 @@ import numpy as np
 
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.arithmetic.modular import Modular, make_modular
+from tilegen.arithmetic.running import Running, make_running
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate, sub
@@ -23,6 +24,7 @@ from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
+from tilegen.proofs.run_integers import find_run, list_contents
 from tilegen.reference import Array, Input, Writes, run_with_writers
 from tilegen.spec.data import Call, Loop, Region, Spec, WaitStatement, WholeCall
 from tilegen.spec.outline import is_possible, outline
@@ -82,7 +84,9 @@ def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
 
 
 def proving_domain(spec: Spec) -> Domain:
-    """Where the spec only moves bits, they are bits; else numbers modulo a prime."""
+    """Where the spec only moves bits, they are bits; else numbers modulo a prime, beside what names places."""
+    if find_run(spec):
+        return make_running(b.dtype for b in spec.buffers)
     if all(OPS[call.op].exactness_of(call) == MOVES for call in outline(spec).calls):
         return TYPED
     return make_modular(b.dtype for b in spec.buffers)
@@ -91,11 +95,13 @@ def proving_domain(spec: Spec) -> Domain:
 def proving_inputs(spec: Spec, plan: Plan, params: Mapping[str, int], seed: int = 1) -> list[dict[str, Input]]:
     """Inputs in ``proving_domain`` that together tell every element from every other, of any array.
 
-    Where values are computed with, they are hashes. Where bits are only moved, the elements of all arrays are numbered,
-    and each of as many inputs as that takes holds one digit of the numbers, as wide as the narrowest element that an
-    array is seen as.
+    Where values are computed with, they are hashes; where some of them name places, of several kinds. Where bits are
+    only moved, the elements of all arrays are numbered, and each of as many inputs as that takes holds one digit of the
+    numbers, as wide as the narrowest element that an array is seen as.
     """
     domain = proving_domain(spec)
+    if isinstance(domain, Running):
+        return list_contents(spec, domain, [m for m in arrays(plan) if m.access != "out"], params, seed)
     if isinstance(domain, Modular):
         return [{m.name: partial(domain.draw, m.name, m.dtype, seed=seed) for m in arrays(plan) if m.access != "out"}]
     read = [m for m in arrays(plan) if m.access != "out"]
@@ -212,7 +218,7 @@ def digest_meaning(
 def _digest(spec: Spec, written: Mapping[str, Writes], domain: Domain) -> bytes:
     """Of every element that was written: its array, its offset, its bits, and the CTA that wrote it."""
     found = hashlib.sha256()
-    for name, (at, values, cta, function) in sorted(written.items()):
+    for name, (at, values, cta, function, _) in sorted(written.items()):
         if len(at):
             raw = domain.bits(DTYPES[spec.buffer(name).dtype].bytes)
             found.update(f"{name} {len(at)} {function} ".encode())

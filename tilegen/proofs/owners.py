@@ -17,6 +17,7 @@ from tilegen.index.recurrences import join_recurrences, recurrence
 from tilegen.plan import Plan
 from tilegen.proofs.bids import MOST_BOXES
 from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, halve_sizes, is_sized, largest_cases, say_case
+from tilegen.proofs.claims import claimed_arrays
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, Finding
 from tilegen.proofs.meaning import few_counts, parameter_cases
 from tilegen.proofs.observed import Observed, parts_with
@@ -63,9 +64,11 @@ def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
             found.append((usual[0], Finding(NO_OWNER, message, "error", -1, name, hint=hint)))
     unlooked, notes, unsure = list[Finding](), list(sizes.notes), _list_unsure(spec, owns, usual[0])
 
+    claimed = claimed_arrays(spec)
+
     def count(case: Case, most: int) -> list[Finding]:
         own = [*check_partition(plan, owns, case, most), *check_reads(plan, owns, reads, case, most)]
-        own = [f for f in own if f.code != NO_OWNER or f.memory not in by_number.arrays]
+        own = [f for f in own if f.code != NO_OWNER or f.memory not in by_number.arrays | claimed]
         found.extend((case, f) for f in own if f.code != NOT_PARTITIONED)
         for f in own:
             if f.code == NOT_PARTITIONED and spec.buffer(f.memory).traits.is_brought:

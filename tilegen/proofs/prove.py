@@ -17,6 +17,7 @@ from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
 from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
+from tilegen.proofs.claims import check_scattered, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
@@ -36,6 +37,7 @@ from tilegen.proofs.owned_boxes import say_short_grid, written_boxes
 from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
+from tilegen.proofs.run_integers import find_run
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
 from tilegen.proofs.tables import add_contents, choose_contents, fill_both
 from tilegen.proofs.terms import check_terms
@@ -96,8 +98,10 @@ def _check_places(spec: Spec, plan: Plan) -> list[str]:
 
     Raises ProofError for what is not shown.
     """
-    if negative := unproven_indices(spec, plan):
+    if negative := [*unproven_indices(spec, plan), *check_scattered(spec)]:
         raise ProofError(negative)
+    if wrong := [*unproven_picks(spec, plan)]:
+        raise ProofError([_finding(spec, f) for f in wrong])
     unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     if errors:
@@ -166,7 +170,7 @@ def _carry_out_all(
     """
     with_floats = computes(spec)
     is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
-    has_parts = len(runs) == 1 and with_floats and is_long and processes > 1
+    has_parts = len(runs) == 1 and with_floats and is_long and processes > 1 and not find_run(spec)
     if has_parts and (done := _carry_out_in_parts(spec, plan, runs[0], processes)) is not None:
         return done
     processes = processes if is_long else 1

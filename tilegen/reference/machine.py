@@ -31,6 +31,7 @@ class Writes(NamedTuple):
     bits: Array
     cta: Array
     function: str = ""
+    claim: Any = None  # the call whose places are claimed to be distinct
 
 
 class NotUniform(Exception):

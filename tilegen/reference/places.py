@@ -49,7 +49,7 @@ def _each(x: Index, env: Mapping[str, Any], rank: int) -> Any:
 
 
 @dataclass(frozen=True)
-class _Elements:
+class Elements:
     """Where a region's elements lie, (instances, *lengths), and which are inside the buffer (None: all).
 
     ``at``: offsets in a global array, or in the image of the buffer in shared memory or registers.
@@ -60,12 +60,12 @@ class _Elements:
 
 
 @keep
-def _kept_elements(spec: Spec) -> dict[object, _Elements]:
+def _kept_elements(spec: Spec) -> dict[object, Elements]:
     """What was found out of shared memory and registers, by buffer and where a region of it begins and ends."""
     return {}
 
 
-def find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> _Elements:
+def find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Elements:
     """The elements of a region, as they were found before where it began there before."""
     starts = _starts(region, env)
     if region.buffer.traits.is_array:
@@ -83,24 +83,31 @@ def find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> 
 
 def _place_elements(
     machine: CtaBatch, region: Region, env: Mapping[str, Any], starts: Sequence[int | Array]
-) -> _Elements:  # fmt: skip
-    place, inside = _places(region, env, starts)
+) -> Elements:  # fmt: skip
+    at = _coordinates(region, starts, len(env["instance"]))
+    return find_places(machine, region, env, at, region.lengths)
+
+
+def find_places(
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], coordinates: list[Array], lengths: tuple[int, ...]
+) -> Elements:  # fmt: skip
+    """Where elements at coordinates of a region's buffer lie, and which are inside it; (instances, *lengths)."""
     buffer = region.buffer
+    place, inside = _places(region, env, coordinates, lengths)
     at = place.get("m", np.zeros(1, np.int64))
     if not buffer.traits.is_array:
         row, column = _slots(place, env) if buffer.traits.is_held else (block_of(env, at), at)
         at = row * _image_of(machine, buffer).shape[1] + column
-    return _Elements(at, inside)
+    return Elements(at, inside)
 
 
 def _places(
-    region: Region, env: Mapping[str, Any], starts: Sequence[int | Array]
+    region: Region, env: Mapping[str, Any], at: list[Array], lengths: tuple[int, ...]
 ) -> tuple[dict[str, Array], Array | None]:
-    """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer (None: all)."""
+    """(axis -> coordinates, inside): where elements lie, and which are inside the buffer (None: all)."""
     buffer = region.buffer
-    at = _coordinates(region, starts, len(env["instance"]))
     shape = tuple(_number(n, env) for n in buffer.shape)
-    full = (len(env["instance"]), *region.lengths)
+    full = (len(env["instance"]), *lengths)
     inside = None
     ends = [_each(n, env, len(full)) for n in region.ends] if region.limits else shape
     if any(np.any(x >= n) or x.min(initial=0) < 0 for x, n in zip(at, ends, strict=True)):
@@ -142,17 +149,23 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float
     return np.where(found.inside, np.ascontiguousarray(values).view(raw), outside.view(raw)).view(dtype)
 
 
-def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array) -> None:
+def scatter(
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array, found: Elements | None = None,
+    claim: Any = None,
+) -> None:  # fmt: skip
+    """Write elements to a region, or to ``found`` in its buffer, which a call claims to be distinct."""
     buffer = region.buffer
-    found = find_elements(machine, region, env)
+    found = find_elements(machine, region, env) if found is None else found
     bits = machine.domain.bits(DTYPES[buffer.dtype].bytes)  # NumPy moves plain bits faster than pairs of floats
     raw = np.ascontiguousarray(values).view(bits)
-    if not buffer.traits.is_array:
-        _elements_of(machine, buffer, found.at).view(bits)[found.at] = raw
-        return
+    places = np.broadcast_to(found.at, raw.shape)
     inside = ... if found.inside is None else found.inside
-    at, new, cta = (x[inside].ravel() for x in (found.at, raw, block_of(env, found.at)))
-    machine.written.setdefault(buffer.root, []).append(Writes(at, new, cta))
+    if not buffer.traits.is_array:
+        own = ... if claim is None else inside
+        _elements_of(machine, buffer, found.at).view(bits)[places[own]] = raw[own]
+        return
+    at, new, cta = (x[inside].ravel() for x in (places, raw, block_of(env, raw)))
+    machine.written.setdefault(buffer.root, []).append(Writes(at, new, cta, claim=claim))
 
 
 def find_written(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:

@@ -23,6 +23,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
+from tilegen.reference.indexed import check_claims, scatter_by_index
 from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight
 from tilegen.reference.places import find_written, gather, owe, scatter
 from tilegen.reference.signals import Blocks, Signals
@@ -89,6 +90,8 @@ def _collect(
     for written in run_batches(spec, ctas, inputs, params, trips, domain):
         for name, writes in written.items():
             parts.setdefault(name, []).extend(writes)
+    for writes in parts.values():
+        check_claims(writes)
     return parts
 
 
@@ -287,6 +290,9 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     check_results(machine, call, env)
     put = call.fields_written if call.accumulates else ()
     values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in (*form.updates, *put)}
+    if form.index:
+        scatter_by_index(machine, call, env, op.reference(call, values, here))
+        return
     factors = op.factors(call, values, here) if machine.domain.adds_freely else None
     if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
         updated = [name for name in form.updates if name in call.regions]

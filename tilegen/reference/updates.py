@@ -14,13 +14,16 @@ from tilegen.arithmetic import Domain
 from tilegen.dtypes import DTYPES
 from tilegen.interpret.updated import join_contributions
 from tilegen.reference.machine import Array, CtaBatch, Input, Writes
-from tilegen.reference.places import Put, block_of, find_elements
+from tilegen.reference.places import Elements, Put, block_of, find_elements
 from tilegen.spec.data import Region
 
 
-def accumulate(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array, function: str) -> None:
-    """Put elements to those of a region by a function."""
-    buffer, found = region.buffer, find_elements(machine, region, env)
+def accumulate(
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array, function: str,
+    found: Elements | None = None,
+) -> None:  # fmt: skip
+    """Put elements to those of a region by a function, or to ``found`` in its buffer."""
+    buffer, found = region.buffer, find_elements(machine, region, env) if found is None else found
     values = np.ascontiguousarray(values).view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
     at = np.broadcast_to(found.at, values.shape)
     inside = ... if found.inside is None else np.broadcast_to(found.inside, values.shape)

@@ -15,6 +15,7 @@ from tilegen.plan import (
     Fetch,
     Let,
     Memory,
+    Pick,
     Ref,
     Repeat,
     Step,
@@ -40,7 +41,7 @@ def free_names(steps: Iterable[Step], threads: int, known: frozenset[str] = froz
             inner = frozenset([step.var.name]) if isinstance(step, Repeat) else frozenset()
             used |= free_names(touched.body, threads, inner)
         found |= {n: x for n, x in used.items() if n not in known and n not in found}
-        if isinstance(step, Let | Fetch):
+        if isinstance(step, Let | Fetch | Pick):
             known |= {step.var.name}
     return found
 

@@ -32,6 +32,7 @@ from tilegen.plan import (
     Move,
     OperandForm,
     Peers,
+    Pick,
     Ref,
     Repeat,
     Shuffle,
@@ -339,6 +340,15 @@ def _render_fetch(page: Page, step: Fetch, noted: bool) -> str:
     return str(page.steps.let(kind, step.var.name, text))
 
 
+def _render_pick(page: Page, step: Pick, noted: bool) -> str:
+    """An integer of the kernel's that a register has."""
+    kind = int_type(step.var)
+    text = element(step.src)
+    return str(
+        page.steps.let(kind, step.var.name, text if kind == DTYPES[step.src.memory.dtype].c else f"({kind}){text}")
+    )
+
+
 def _render_when(page: Page, step: When, noted: bool) -> str:
     around, page.is_conditional = page.is_conditional, True
     body = render_steps(page, step.body, noted)
@@ -382,6 +392,7 @@ FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
 TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Let: lambda page, step, noted: page.steps.let(int_type(step.var), step.var.name, to_c(step.value)),
     Fetch: _render_fetch,
+    Pick: _render_pick,
     Repeat: _render_repeat,
     When: _render_when,
     Block: _render_block,

@@ -35,7 +35,9 @@ class BufferFields(_Fields):
         "of integers with params, and a step as 'lo : hi : step'. The caller promises it; verify and bench draw it",
     )
     distinct: bool = Field(
-        default=False, description="beside 'values': no value of 0 or more stands twice, as the caller promises"
+        default=False,
+        description="of an array, beside 'values': no value of 0 or more stands twice, as the caller promises; of "
+        "registers: so the author claims of all that a launch scatters by them",
     )
     offsets: int | str | None = Field(
         default=None,

@@ -116,7 +116,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields.partial and not space.is_callers:
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
-    for promise in ("values", "distinct", "offsets"):
+    is_claim = space.is_held and fields.distinct and DTYPES.get(fields.dtype, DTYPES["int8"]).kind in ("int", "uint")
+    for promise in ("values", "offsets") if is_claim else ("values", "distinct", "offsets"):
         if getattr(fields, promise) not in (None, False) and not space.is_callers:
             message = f"'{promise}' is what a caller promises of a global array, and {what} is {fields.scope}"
             findings.report("TG106", message, node[promise].mark, "remove it")
@@ -136,7 +137,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
             check_layout_fits(layouts.row_major(shape), shape, state, what, space, fields.dtype, place)
         return Buffer(
             key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
-            over=tuple(fields.over or ()),
+            over=tuple(fields.over or ()), is_distinct=is_claim,
         )  # fmt: skip
     layout = layouts.row_major(shape)
     if layout_node:
@@ -146,7 +147,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
-        partial=fields.partial, over=tuple(fields.over or ()), values=read_promise(node, fields, shape, state.params),
+        partial=fields.partial, over=tuple(fields.over or ()), is_distinct=is_claim,
+        values=None if is_claim else read_promise(node, fields, shape, state.params),
     )  # fmt: skip
 
 

@@ -44,6 +44,7 @@ class Buffer:
     parent: str = ""  # of a view that has no layout of its own but follows another buffer's: that buffer
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
+    is_distinct: bool = False  # of registers: the author claims that no value of 0 or more stands in two of a launch
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
     values: Values | None = None  # of a global array: what its caller promises of every element
     is_unwritten: bool = False  # of a workspace: no pass before this one writes it
@@ -68,7 +69,8 @@ class Region:
     """A box of a buffer: a begin (an Index over loops, params and axes) and a constant length per dimension.
 
     ``kept[d]`` is False where an index dropped the dimension. ``shape`` is the lengths of the kept dimensions.
-    ``limits``: of dimensions that have one, what lies there or beyond counts as past the array's end.
+    ``limits``: of dimensions that have one, what lies there or beyond counts as past the array's end. ``open``:
+    dimensions of which all is meant though the launch alone knows how much that is; their length here is 1.
     """
 
     buffer: Buffer
@@ -78,6 +80,7 @@ class Region:
     text: str = field(default="", compare=False)
     mark: Mark | None = field(default=None, compare=False)
     limits: tuple[tuple[int, Index], ...] = ()
+    open: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -42,7 +42,9 @@ class OpForm:
     ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong, at a field, or
     None; ``check(fields, regions, expression)`` what is wrong with the shapes: without one, all are equal but for
     extents of 1; ``check_dtypes(fields, regions)`` what is wrong with the types of elements. ``extents`` is the shape
-    that index(d) counts in.
+    that index(d) counts in. ``index``: the field that says where in what is written each element goes, a region or an
+    expression; ``source`` then names the region that may stand in the place of ``expression``. What the op computes is
+    then two trees, of the elements and of their places.
     """
 
     name: str
@@ -60,6 +62,8 @@ class OpForm:
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)
     expression: str = ""
     named: str = ""
+    index: str = ""
+    source: str = ""
     several: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     check: Callable[[Any, Mapping[str, Any], Any], Flaw | None] | None = field(default=None, compare=False)

@@ -61,7 +61,7 @@ class Term(Value):
 
 
 @dataclass
-class _Collected:
+class Collected:
     """What the expression names: its operands in order of appearance, and the integers of its tree."""
 
     operands: dict[str, Region] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class FormulaParser(Parser):
     operand: Callable[[str], Region | None] = lambda name: None
     params: Mapping[str, Param] = field(default_factory=dict)
     extents: Sequence[int] = ()
-    collected: _Collected = field(default_factory=_Collected)
+    collected: Collected = field(default_factory=Collected)
     takes_parts: bool = True
     named: dict[str, Value] = field(default_factory=dict)  # values that the expression names itself
     unread: dict[str, Token] = field(default_factory=dict)  # names that nothing has used yet

@@ -204,6 +204,7 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     if buffer.root == buffer.name:
         over = list(buffer.over) or None
         promised = _print_promise(buffer.values) if buffer.values else {}
+        promised |= {"distinct": True} if buffer.is_distinct else {}
         own = {"partial": buffer.partial, **promised, "over": over, "align": buffer.align_bytes}
         more = _without_defaults(own, BufferFields)
         return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more

@@ -1,0 +1,125 @@
+"""What scatters rest on that is not proved: what the author claims, and what the proofs ask beside it.
+
+An index of a register that says ``distinct`` is a claim: no two elements of a launch go to one place. It is checked in
+every run, and listed; no proof stands on it but that of who owns what. Of an index that the caller promises to be
+distinct it is proved that CTAs read other elements of it. That every element is written is claimed of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tilegen.arithmetic import Element
+from tilegen.arithmetic.values import Values
+from tilegen.dtypes import numpy_dtype
+from tilegen.errors import Diagnostic
+from tilegen.index import Formula, Index, add, bound, conjuncts, least, to_c
+from tilegen.index.bounds import is_below
+from tilegen.kept import keep
+from tilegen.ops.indexed import index_dtype, promised_index
+from tilegen.plan import Pick, Plan, begin, walk
+from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
+from tilegen.spec.data import Call, Spec
+from tilegen.spec.outline import outline
+
+
+@keep
+def list_scattered(spec: Spec) -> tuple[Call, ...]:
+    """The calls that store elements where an index says."""
+    return tuple(call for call in outline(spec).calls if call.form.index and not call.accumulates)
+
+
+def list_claims(spec: Spec) -> tuple[str, ...]:
+    """What the author of a spec claims, and no proof shows, in words."""
+    found = dict[str, None]()
+    for call in list_scattered(spec):
+        dst = call.regions["dst"]
+        if promised_index(call) is None:
+            found[f"no two elements that are scattered to '{dst.buffer.name}' go to one place"] = None
+        if dst.buffer.traits.is_array and not dst.buffer.partial:
+            found[f"every element of '{dst.buffer.name}' is written"] = None
+    return tuple(found)
+
+
+def claimed_arrays(spec: Spec) -> frozenset[str]:
+    """The global arrays of which it is claimed that every element is written, by their memories."""
+    written = (call.regions["dst"].buffer for call in list_scattered(spec))
+    return frozenset(buffer.root for buffer in written if buffer.traits.is_array)
+
+
+def check_scattered(spec: Spec) -> list[Diagnostic]:
+    """What else touches an array that is scattered to: nothing tells its places from those of the index (TG441)."""
+    found = []
+    for call in list_scattered(spec):
+        dst = call.regions["dst"].buffer
+        for other in outline(spec).calls if dst.traits.is_array else ():
+            reads = any(r.buffer.root == dst.root for r in other.read)
+            if reads or (any(r.buffer.root == dst.root for r in other.written) and not other.form.index):
+                does = "read" if reads else "written"
+                message = (
+                    f"'{dst.root}' is {does} here, and a scatter at {call.mark.spot if call.mark else 'another op'}"
+                )
+                message += " stores to it: nothing says that these are other elements"
+                hint = "a later pass may do it, or let both write arrays of their own"
+                found.append(Diagnostic(MAY_BE_EQUAL, message, other.mark, hint))
+    return found
+
+
+# ---------------------------------------------------------------- where an index lies
+def index_range(call: Call) -> tuple[Index, Index]:
+    """The least that an index may be, and a number that it is below: by promise, or by its type."""
+    assert call.expression is not None
+    tree = call.expression.trees[-1]
+    info = np.iinfo(numpy_dtype(index_dtype(tree)))
+    low, high = int(info.min), int(info.max) + 1
+    if isinstance(tree, Element):
+        values: Values | None = list(call.expression.operands.values())[tree.number].buffer.values
+        if values is not None:
+            return values.places
+    return low, high
+
+
+def unproven_picks(spec: Spec, plan: Plan) -> Iterator[Finding]:
+    """Every integer that a thread takes for a place has the range that the plan says it has."""
+    calls = outline(spec).calls
+    for role in plan.roles:
+        for visit in walk(role.steps, begin(role.threads)):
+            step, op = visit.step, visit.position.op
+            if not isinstance(step, Pick):
+                continue
+            if not 0 <= op < len(calls) or not calls[op].form.index:
+                yield Finding(UNPROVEN_RANGE, f"the plan takes {step.var.name} for a place, and no op of the spec does")
+                continue
+            low, high = index_range(calls[op])
+            if not _lies_within(low, high, step):
+                yield _say(calls[op], op, low, high, step)
+
+
+def _lies_within(low: Index, high: Index, step: Pick) -> bool:
+    """Is all of a range what a step says of its variable?"""
+    var = step.var
+    if least(low) < var.least or (bound(high) - 1 > var.bound):
+        return False
+    return all(_implies(high, c, step) for known in step.known for c in conjuncts(known))
+
+
+def _implies(high: Index, condition: Index, step: Pick) -> bool:
+    """Does a condition hold of all numbers below ``high``?"""
+    if not isinstance(condition, Formula) or condition.symbol != "<" or condition.args[0] != step.var:
+        return False
+    return is_below(add(high, -1), condition.args[1], ())
+
+
+def _say(call: Call, op: int, low: Index, high: Index, step: Pick) -> Finding:
+    assert call.expression is not None
+    dst = call.regions["dst"]
+    dtype = index_dtype(call.expression.trees[-1])
+    below = next((to_c(c.args[1]) for c in step.known if isinstance(c, Formula)), str(step.var.bound))
+    message = f"an index of '{dst.text}' is {to_c(low)} to {to_c(add(high, -1))}, as far as is known of {dtype}"
+    message += (
+        f" here, and the places along it are 0 to {below} less 1" if step.known else f", and there are {below} places"
+    )
+    hint = "say 'values' of the array that it comes from, clamp it with min and max, or drop the rest with 'edge: clip'"
+    return Finding(UNPROVEN_RANGE, message, "error", op, dst.buffer.root, hint=hint)
