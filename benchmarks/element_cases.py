@@ -112,7 +112,7 @@ def prepare_index_add(torch: Any, device: gpu.Device) -> Work:
 
     moved = 3 * 2 * rows * width
     return Work(
-        {"T": rows, "N": rows, "D": width}, lambda kernel, k: kernel(order[k % count], sets[k % count], total), check,
+        {"T": rows, "V": rows, "D": width}, lambda kernel, k: kernel(order[k % count], sets[k % count], total), check,
         {"torch": lambda k: other.index_add_(0, wide[k % count], sets[k % count])}, count, moved, moved * 2 // 3,
     )  # fmt: skip
 
