@@ -11,6 +11,7 @@ from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
+from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import evaluate
 from tilegen.ops.scan_array.problem import WholeScan
 from tilegen.spec.data import WholeCall
@@ -41,7 +42,7 @@ class ScanRecipe:
 
 
 def choose_recipe(call: WholeCall, problem: WholeScan, defaults: Mapping[str, int], arch: Arch) -> ScanRecipe:
-    """The recipe for the sizes at the defaults of params.
+    """The recipe for the sizes at the defaults of params. Raises SpecError (TG302) for pins that cannot be.
 
     One kernel where there are lines for all multiprocessors, else three passes.
     """
@@ -52,6 +53,9 @@ def choose_recipe(call: WholeCall, problem: WholeScan, defaults: Mapping[str, in
         ctas = -(-kept // shared.kept)
         is_long = line >= _FEWEST_CHUNKS * shared.elements
         passes = 3 if is_long and ctas < typical_device(arch.name).sm_count else 1
+    elif passes == 3 and isinstance(problem.line, int) and line <= shared.elements:
+        message = f"'passes: 3' of lines of {line} elements: a CTA takes {shared.elements} at a time, so none is shared"
+        raise SpecError(Diagnostic("TG302", message, call.mark_of("passes"), "take 'passes: 1'"))
     return shared if passes == 3 else choose_own(problem, defaults, arch, pinned)
 
 

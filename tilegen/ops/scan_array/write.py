@@ -9,9 +9,11 @@ from tilegen.index import Index, ceil_div, multiple
 from tilegen.ops.reduce_array.problem import identity_of
 from tilegen.ops.scan_array.choose import ScanRecipe
 from tilegen.ops.scan_array.problem import WholeScan
+from tilegen.ops.strided import plain_strides
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.written import as_given, write_part
 
+_WORD = 4  # PTX ISA, cp.async: cp-size
 _RESIDENT = 4  # CTAs a multiprocessor of the last pass
 _THREADS_OF_SM = 2048  # CUDA C++ Programming Guide, Compute Capabilities: 1536 of sm_86, sm_89 and sm_120
 _SHARED_BYTES = 96 << 10  # of all of them: what every arch from sm_80 on has
@@ -29,6 +31,7 @@ def write_lines(
     values = {
         **_write_common(problem, recipe), "trips": as_given(trips), "per": recipe.ahead,
         "chunks": as_given(chunks if chunks.isdigit() else f"({chunks})"), "overlap": overlap,
+        **_mask(problem, problem.reverse and _clips(problem.line, step)),
         "clips": _clips(problem.line, step) or _clips(problem.kept, recipe.kept),
     }  # fmt: skip
     return write_part("scan/lines.yaml", values, taken)
@@ -39,7 +42,7 @@ def write_chunks(problem: WholeScan, recipe: ScanRecipe, taken: frozenset[str], 
     values = {
         **_write_common(problem, recipe), "chunks": as_given(count_parts(problem.line, recipe.elements)),
         "totals": as_given(totals), "clips": _clips(problem.line, recipe.elements) or _clips(problem.kept, recipe.kept),
-        "clips_kept": _clips(problem.kept, recipe.kept),
+        "clips_kept": _clips(problem.kept, recipe.kept), **_mask(problem, _clips(problem.line, recipe.elements)),
     }  # fmt: skip
     return write_part("scan/chunks.yaml", values, taken)
 
@@ -52,11 +55,19 @@ def write_results(
     values = {
         **_write_common(problem, recipe), "chunks": as_given(count_parts(problem.line, recipe.elements)),
         "before": as_given(before), "overlap": overlap, "clips": clips, "clips_kept": _clips(problem.kept, recipe.kept),
-        "mask": as_given(spell_index(problem.line)) if clips and problem.reverse and problem.op != "sum" else "",
-        "number": _say_number(identity_of(problem.op, problem.sums)), "is_staged": problem.is_along,
+        **_mask(problem, False), **_mask_staged(problem, clips), "is_staged": problem.is_along,
+        "is_async": _is_async(problem),
         "given": problem.src.dtype, "result_type": problem.dst.dtype, "resident": _count_resident(problem, recipe),
     }  # fmt: skip
     return write_part("scan/write.yaml", values, taken)
+
+
+def _is_async(problem: WholeScan) -> bool:
+    """Does every row begin at a word, so that cp.async copies it whole?"""
+    size = DTYPES[problem.src.dtype].bytes
+    strides = plain_strides(problem.src) or ()
+    steps = [problem.line, *(n for d, n in enumerate(strides) if d != problem.axis)]
+    return size >= _WORD or all(multiple(n) * size % _WORD == 0 for n in steps)
 
 
 def _count_resident(problem: WholeScan, recipe: ScanRecipe) -> int:
@@ -89,9 +100,22 @@ def _say_yaml(number: float | int) -> str:
     return {float("inf"): ".inf", float("-inf"): "-.inf"}.get(number, str(number))
 
 
-def _say_number(number: float | int) -> str:
-    """As an expression has it."""
-    return str(number)
+def _mask(problem: WholeScan, clips: bool) -> dict[str, Any]:
+    """What is said of elements past the end: nothing, a pad that changes no result, or a mask where the type of what is
+    read has no such number.
+    """
+    identity, wide = identity_of(problem.op, problem.sums), problem.src.dtype in (problem.sums, "float16", "bfloat16")
+    is_pad = problem.op in ("sum", "prod") or wide
+    return {
+        "pad": _say_yaml(identity) if clips and is_pad and identity != 0 else "",
+        "mask": as_given(spell_index(problem.line)) if clips and not is_pad else "", "number_past": str(identity),
+    }  # fmt: skip
+
+
+def _mask_staged(problem: WholeScan, clips: bool) -> dict[str, Any]:
+    """The same of chunks that cp.async brings, which gives 0 past the end: it counts where that comes first."""
+    is_zero = not problem.reverse or problem.op == "sum"
+    return {"mask": as_given(spell_index(problem.line)) if clips and not is_zero else ""}
 
 
 def count_parts(x: Index, size: int) -> str:
