@@ -29,7 +29,7 @@ def write_lines(
     if recipe.ahead > 1 and not (chunks.isdigit() and int(chunks) % recipe.ahead == 0):
         chunks = f"({trips})*{recipe.ahead}" if not trips.isdigit() else str(int(trips) * recipe.ahead)
     values = {
-        **_write_common(problem, recipe), "trips": as_given(trips), "per": recipe.ahead,
+        **_write_common(problem, recipe), "trips": as_given(trips), "loops": trips != "1", "per": recipe.ahead,
         "chunks": as_given(chunks if chunks.isdigit() else f"({chunks})"), "overlap": overlap,
         **_mask(problem, problem.reverse and _clips(problem.line, step)),
         "clips": _clips(problem.line, step) or _clips(problem.kept, recipe.kept),
@@ -108,7 +108,7 @@ def _mask(problem: WholeScan, clips: bool) -> dict[str, Any]:
     is_pad = problem.op in ("sum", "prod") or wide
     return {
         "pad": _say_yaml(identity) if clips and is_pad and identity != 0 else "",
-        "mask": as_given(spell_index(problem.line)) if clips and not is_pad else "", "number_past": str(identity),
+        "mask": as_given(spell_index(problem.line)) if clips and not is_pad else "",
     }  # fmt: skip
 
 
