@@ -214,7 +214,7 @@ def test_own_elements_that_are_no_neighbours_are_found_where_nobody_refuses_them
     text = given.replace("[1, 512]", "[1, 1024]").replace("*512 : +512", "*1024 : +1024").replace("1536", "3072")
     assert layout in text, text
     apart = text.replace(layout, '"S[(2, 128, 4):(4, 1@tx, 1)]"')
-    with pytest.raises(SpecError, match="no neighbours along the axis"):
+    with pytest.raises(SpecError, match="no neighbours along axis 1"):
         plan_spec(load(apart))
     monkeypatch.setattr(scanning, "check_neighbours", lambda own, places: None)
     spec = load(apart.replace("int32", "int64"))  # of the other one the answer is kept

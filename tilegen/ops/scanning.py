@@ -27,7 +27,13 @@ from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call
 
 _WARP = SCOPES["warp"].threads
-NOT_NEIGHBOURS = "a thread's own elements are no neighbours along the axis"
+
+
+class NotNeighbours(Refused):
+    """A thread's own elements are no neighbours along the axis."""
+
+    def __init__(self) -> None:
+        super().__init__("a thread's own elements are no neighbours along the axis")
 
 
 # ---------------------------------------------------------------- who takes part
@@ -68,7 +74,7 @@ class _Place:
 
 
 def find_line(context: Context, call: Call, owned: Ownership, axis: int) -> Line:
-    """Who has what of a row. Raises Refused where own elements are no neighbours along the axis."""
+    """Who has what of a row. Raises NotNeighbours, and Refused where a digit is shared."""
     number, count = threads_of(call.scope, context.launch.threads)
     own, places, others = list[int](), list[_Place](), list[tuple[int, int, bool]]()
     for k, d in enumerate(owned.digits):
@@ -133,17 +139,17 @@ def _join_places(places: Sequence[_Place]) -> list[_Place]:
 
 
 def check_neighbours(own: Sequence[Digit], places: Sequence[_Place]) -> None:
-    """Raises Refused where a thread's digits along the axis, the outermost first, do not count neighbours, or those of
+    """Raises NotNeighbours where a thread's digits along the axis, the outermost first, do not count neighbours, or those of
     threads, the lightest first, come before them.
     """
     reach = 1
     for digit in reversed(own):
         for _, weight, extent in reversed(digit.places):
             if extent > 1 and weight != reach:
-                raise Refused(NOT_NEIGHBOURS)
+                raise NotNeighbours
             reach *= extent
     if places and places[0].weight != reach:
-        raise Refused(NOT_NEIGHBOURS)
+        raise NotNeighbours
 
 
 # ---------------------------------------------------------------- steps
