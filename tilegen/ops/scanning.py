@@ -139,8 +139,8 @@ def _join_places(places: Sequence[_Place]) -> list[_Place]:
 
 
 def check_neighbours(own: Sequence[Digit], places: Sequence[_Place]) -> None:
-    """Raises NotNeighbours where a thread's digits along the axis, the outermost first, do not count neighbours, or those of
-    threads, the lightest first, come before them.
+    """Raises NotNeighbours where a thread's digits along the axis, the outermost first, do not count neighbours, or
+    where those of threads, the lightest first, come before them.
     """
     reach = 1
     for digit in reversed(own):
