@@ -115,6 +115,11 @@ def sum_rows(X: Array) -> Array:
     return X.sum(1)
 
 
+@means({"M": 8, "N": 512}, {"M": 16, "N": 1536})
+def scan_rows(X: Array) -> Array:
+    return X.cumsum(1)
+
+
 # ---------------------------------------------------------------- casts
 @means()
 def cast_rows_auto(X: Array, W: Array) -> Array:
@@ -266,6 +271,14 @@ def sum_all(X: Array) -> Array:
     return X.sum(keepdims=True)
 
 
+def scan(X: Array) -> Array:
+    return X.cumsum()
+
+
+def offsets_of_counts(counts: Array) -> Array:
+    return counts.cumsum() - counts
+
+
 def max_columns(X: Array) -> Array:
     return np.abs(X).max(0, keepdims=True)
 
@@ -293,7 +306,8 @@ def attention_backward(
 PASSES = {
     f.__name__: f
     for f in (
-        layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward
+        layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward, scan,
+        offsets_of_counts,
     )
 }  # fmt: skip
 

@@ -132,3 +132,50 @@ def test_the_text_of_scans_is_that_of_a_loop() -> None:
         given = draw_inputs(spec, seed)
         dtype = numpy_dtype(spec["buffers"]["X"]["dtype"])
         check(spec, fields, given, {n: image.reshape(-1).view(dtype) for n, image in runner.run(given).items()})
+
+
+# ---------------------------------------------------------------- what is refused
+def tile_of(layout: str, carry: str = "auto", dst: str = "x") -> dict[str, Any]:
+    tile = {"scope": "register", "dtype": "float32"}
+    return {
+        "kernel": "scanned", "threads": 128,
+        "buffers": {
+            "X": {"scope": "global", "dtype": "float32", "shape": [1, 1024]},
+            "Y": {"scope": "global", "dtype": "float32", "shape": [1, 1024]},
+            "x": {**tile, "shape": [1, 1024], "layout": layout}, "c": {**tile, "shape": [1, 1], "layout": carry},
+        },
+        "ops": [
+            {"copy": {"src": "X", "dst": "x"}}, {"fill": {"dst": "c", "value": 0}},
+            {"scan": {"src": "x", "dst": dst, "axis": 1, "op": "sum", "carry": "c"}},
+            {"copy": {"src": "x", "dst": "Y"}},
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "fix"), [
+    (tile_of("S[(1, 2, 128, 4):(8, 4, 1@tx, 1)]"), "write 'layout: auto', or \"S[(128, 8):(1@tx, 1)]\""),
+    (tile_of("S[(1, 128, 8):(1, 1@tx, 1)]", "S[(1, 1):(1@tx, 1)]"), "write 'layout: auto' for 'c'"),
+    (tile_of("S[(1, 128, 8):(1, 1@tx, 1)]", dst="Y"), "scan and then copy"),
+])  # fmt: skip
+def test_what_threads_cannot_scan_is_refused_with_what_they_can(given: dict[str, Any], fix: str) -> None:
+    with pytest.raises(tilegen.SpecError) as caught:
+        tilegen.build(given)
+    (found,) = (d for d in caught.value.diagnostics if d.code == "TG301")
+    assert fix in found.message and found.mark and found.mark.keys == "ops[2].scan"
+
+
+@pytest.mark.parametrize(("rows", "columns", "axis"), [(1, 8192, 1), (8, 1024, 1), (64, 100, 0), (256, 32, 0)])
+def test_a_layout_that_is_chosen_gives_neighbours(rows: int, columns: int, axis: int) -> None:
+    """Where the partition of a copy would give a thread elements that are apart, and where it would not."""
+    array = {"scope": "global", "dtype": "float32", "shape": [rows, columns]}
+    tilegen.build({
+        "kernel": "scanned", "threads": 256,
+        "buffers": {
+            "X": array, "Y": array,
+            "x": {"scope": "register", "dtype": "float32", "shape": [rows, columns], "layout": "auto"},
+        },
+        "ops": [
+            {"copy": {"src": "X", "dst": "x"}}, {"scan": {"src": "x", "dst": "x", "axis": axis, "op": "sum"}},
+            {"copy": {"src": "x", "dst": "Y"}},
+        ],
+    })  # fmt: skip

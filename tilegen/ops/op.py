@@ -171,7 +171,8 @@ class WholeOp(WholeForm):
     ``pins(call, spec)``: the fields that say what was chosen for the expanded ``spec``. ``axes`` as for an Op.
     ``apart``: a dimension of what is written, if along it other elements are read than those as far away. Then tiles
     that differ along it are each compared with the op. ``strides(call)``: a dimension of what is written, and how many
-    elements further what is read lies for each one further along it; None where that is one everywhere.
+    elements further what is read lies for each one further along it; None where that is one everywhere. ``shares``: a
+    dimension of what is written, and how many elements along it have one element of some array that is read in common.
     """
 
     expand: Callable[[Spec, WholeCall], Spec | Program] = field(kw_only=True)
@@ -180,6 +181,7 @@ class WholeOp(WholeForm):
     axes: Callable[[WholeCall], tuple[int, ...] | None] = lambda call: None
     apart: int | None = None
     strides: Callable[[WholeCall], tuple[int, Index] | None] = lambda call: None
+    shares: Callable[[WholeCall], tuple[int, Index] | None] = lambda call: None
 
 
 def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], Flaw | None]:

@@ -22,11 +22,13 @@ from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import Flow, broadcast
 from tilegen.ops.folding import identity_of
 from tilegen.ops.holding import is_held_alike
+from tilegen.ops.line_layout import line_layouts
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.partition_layout import lane_axis
 from tilegen.ops.pins import MostWidth, Pad
-from tilegen.ops.scanning import Line, Prefixes, find_line
+from tilegen.ops.scanning import Line, NotNeighbours, Prefixes, find_line
 from tilegen.ops.scratch import Scratch
 from tilegen.ops.shares import Share, choose_widths
 from tilegen.spec.data import Call, Expression, Region
@@ -170,7 +172,7 @@ def _plan(call: Call, context: Context) -> Planned:
     computed = Computed(shape, (), call.expression.wholes if call.expression else ())
     in_memory = [o for o in sources if not o.memory.traits.is_held]
     owned = own(context, owner, [*in_memory, row])
-    line = find_line(context, call, owned, axis)
+    line = _find_line(call, context, owned, axis)
     _check_carry_held(call, context, owned, axis)
     rows = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
     scratch = Scratch(context, call.scope, tree.type, rows * line.parts) if line.parts > 1 else None
@@ -185,6 +187,18 @@ def _plan(call: Call, context: Context) -> Planned:
     order = Choice("order", _say_order(line, owned), (), _say_turns(call, line))
     scratches = (scratch.memory,) if scratch else ()
     return Planned((taken.block,), taken.cost, (order, *taken.choices), taken.pins, scratches, taken.counted)
+
+
+def _find_line(call: Call, context: Context, owned: Ownership, axis: int) -> Line:
+    """``find_line``, with a layout that fits where own elements are no neighbours."""
+    try:
+        return find_line(context, call, owned, axis)
+    except NotNeighbours:
+        dst, (name, threads) = call.regions["dst"], lane_axis(call.scope, context.launch.threads)
+        fitting = line_layouts(dst.shape, call.fields.axis, threads, name)[0]
+        message = f"a thread's own elements of {dst.text} are no neighbours along axis {call.fields.axis}"
+        message += f" ({dst.buffer.layout}): write 'layout: auto', or \"{fitting}\""
+        raise Refused(message) from None
 
 
 def _list_sources(call: Call, context: Context, shape: tuple[int, ...]) -> tuple[Operand, ...]:
