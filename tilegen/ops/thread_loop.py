@@ -108,8 +108,8 @@ def stage_loop(loop: ThreadLoop, operands: Sequence[Operand], elems: int, is_who
 
     A compiler does not move loads across branches, nor across atomic updates, so such trips would each wait for the one
     before. Several are loaded first where trips are guarded, by the ends of arrays or because the last is not
-    ``is_whole``, or update what they store to, and where the loads are from global memory. (From shared memory the wait is short, and a condition that both a load and a store
-    have is better asked once: docs/performance.md.)
+    ``is_whole``, or update what they store to, and where the loads are from global memory. (From shared memory the wait
+    is short, and a condition that both a load and a store have is better asked once: docs/performance.md.)
     """
     is_guarded = not is_whole or any(may_pass_end(o) or o.via.function for o in operands)
     words = max(1, elems * operands[0].elem_bytes // 4)
