@@ -17,13 +17,29 @@ from tests.atomics.kernels import (
     rows_by_index,
     shared_sums,
 )
-from tests.faults.steps import mutate
+from tests.faults.steps import mutate, with_steps
 from tests.faults.verdicts import build_codes, proof_code
 from tilegen.arithmetic import Apply, Element
-from tilegen.index import Var, add, less, mod
+from tilegen.index import Var, add, equal, less, mod
 from tilegen.interpret import interpret
 from tilegen.pipeline import build
-from tilegen.plan import MOVE, RED, Block, Compute, Move, Plan, Ref, Step, Tma, When, effects, flatten, register_memory
+from tilegen.plan import (
+    FILL,
+    MOVE,
+    RED,
+    Block,
+    Compute,
+    Map,
+    Move,
+    Plan,
+    Ref,
+    Step,
+    Tma,
+    When,
+    effects,
+    flatten,
+    register_memory,
+)
 from tilegen.proofs import prove
 from tilegen.proofs.floats import float_inputs
 
@@ -286,6 +302,22 @@ def test_a_plan_that_reads_what_it_accumulates_into() -> None:
         return (Move(step.src, step.dst, step.elems), step)
 
     assert found(TEXTS["global"], lambda p: mutate(p, is_update, peek, nth=0)) == "TG405"
+
+
+def test_two_proxies() -> None:
+    """Threads and TMA update one array: PTX says nothing of how the two meet."""
+    text = boxes_by_tma()
+    more = '  - copy: {src: s, dst: "S[bx % 2 * 32 : +32, by*32 : +32]", accumulate: add}\n'
+    assert build_codes(text + more) == {"TG216"}
+    assert found(text, lambda p: _by_a_thread_too(p)) == "TG405"
+
+
+def _by_a_thread_too(plan: Plan) -> Plan:
+    array = next(m for m in plan.memories if m.name == "S")
+    one = register_memory("one", "float32", 1)
+    steps = (Map(FILL, one[0], value=1.0), When(equal(Var("tx", 128), 0), (Move(array[0, 0], one[0], via=RED["add"]),)))
+    widened = replace(plan, memories=(*plan.memories, one))
+    return with_steps(widened, *plan.roles[0].steps, *steps)
 
 
 def test_effects_say_that_an_update_reads_and_writes() -> None:

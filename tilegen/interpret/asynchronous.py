@@ -252,7 +252,7 @@ def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     if step.function:
         check_box_update(step, store, site)
     if len(who) and step.function:
-        store.update(flat[inside], bits[inside][:, None], step.function, each, site.narrow(each))
+        store.update(flat[inside], bits[inside][:, None], step.function, each, site.narrow(each), "async")
     elif len(who):
         store.write_later(flat[inside], bits[inside][:, None], each, site.narrow(each))
     sending = Sending(clocks, agent, clocks.ticks[agent])

@@ -126,7 +126,7 @@ def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
         line,
         planned[best].cost,
         tuple(refused),
-        (*planned[best].choices, *list_order(call)),
+        (*planned[best].choices, *(replace(c, variant=best) for c in list_order(call))),
         planned[best].pins,
     )
 
