@@ -11,6 +11,7 @@ from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, sub, substitute
 from tilegen.kept import keep
+from tilegen.ops.accumulating import say_unordered
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, align_shared
@@ -83,7 +84,7 @@ def plan_spec(spec: Spec) -> Plan:
     operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
-        spec.cluster, tuple(operations.values()), spec.notes,
+        spec.cluster, tuple(operations.values()), (*spec.notes, *say_unordered(spec)),
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
         spec.overlaps,
     )  # fmt: skip

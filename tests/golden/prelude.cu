@@ -304,6 +304,22 @@ __device__ __forceinline__ void mma_m16n8k8_f64_f64_f64_f64(double *c, const dou
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
+//// red_global_add_v4_bf16x2
+// Each of 8 elements of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_v4_bf16x2(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};"
+        :: "l"(__cvta_generic_to_global(p)), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
+//// red_global_add_v4_f32
+// Each of 4 elements of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_v4_f32(void *p, const float *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+        :: "l"(__cvta_generic_to_global(p)), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+
 //// registers_down
 // A whole warpgroup goes on with n registers a thread, fewer than it had.
 template <int n> __device__ __forceinline__ void registers_down()

@@ -29,6 +29,7 @@ from tilegen.plan import (
     STMATRIX_TRANS,
     TMA_LOAD,
     TMA_MULTICAST,
+    TMA_REDUCE,
     TMA_STORE,
     Arrive,
     Await,
@@ -60,6 +61,7 @@ from tilegen.plan import (
     Wait,
     Wgmma,
     When,
+    find_box_type,
     flat_memory,
     let,
 )
@@ -210,6 +212,26 @@ def update(row: Instruction) -> Example:
 
 
 INSTRUCTIONS |= {row.name: update(row) for row in RED.values()}
+
+
+def reduce_box(row: Instruction) -> Example:
+    """A box of shared memory put to that of an array; the fault is a fence that is missing."""
+    array = Memory("B", "int32", (8, 16), (16, 1), "global", "inout")
+    tile = flat_memory("N", "int32", 128, "shared", align_bytes=128)
+    kind = find_box_type(row.function, "int32")
+    box = TensorMap("B_map", array, (0, 1), (8, 16), type=kind)
+    fill = (Move(n[0], A[tx]), Move(tile[tx], n[0]), Move(tile[tx + 64], n[0]))
+    sent = When(equal(tx, 0), (Tma(box, (0, 0), tile[0], function=row.function), Commit("bulk")))
+
+    def of(*steps: Step) -> Plan:
+        return replace(plan(*steps), memories=(A, array, tile, n))
+
+    return Example(
+        of(*fill, Sync("async"), Sync("cta"), sent, Wait("bulk")), of(*fill, Sync("cta"), sent, Wait("bulk")), "TG424"
+    )
+
+
+INSTRUCTIONS |= {row.name: reduce_box(row) for row in TMA_REDUCE.values()}
 
 
 def product(row: Instruction) -> Example:

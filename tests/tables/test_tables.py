@@ -132,7 +132,7 @@ def inputs_of(shown: Plan) -> dict[str, object]:
         most = 13 if dtype.startswith(("float8", "float16")) else 251  # sums of products are numbers
         return lambda at: ((at * 40503 + number * 7919) % most).astype(numpy_dtype(dtype))
 
-    given = {m.name: values(m.dtype, n) for n, m in enumerate(arrays(shown)) if m.access == "in"}
+    given = {m.name: values(m.dtype, n) for n, m in enumerate(arrays(shown)) if m.access != "out"}
     promised = {m.name: draw_elements(m, {}) for m in arrays(shown) if m.name in given and m.values is not None}
     return given | promised
 

@@ -120,6 +120,51 @@ static inline void cp_async_8_or_zero(void *smem, const void *gmem, bool inside)
 static inline void cp_async_16_or_zero(void *smem, const void *gmem, bool inside) { cp_async<16>(smem, gmem, inside); }
 static inline void cp_async_commit() { cpu::commit_copies(); }
 template <int pending> static void cp_async_wait() { cpu::wait_for_copies(pending); }
+// Threads are fibers, and none runs between: an update is read, computed and written. Elements of 2 bytes are added as floats.
+namespace cpu {
+template <class T> struct Plain { using type = T; static T get(T x) { return x; } static T put(T x) { return x; } };
+template <int exponent, int mantissa> struct Small {
+    using type = unsigned short;
+    static float get(type x) { return small_to_float(x, exponent, mantissa, false); }
+    static type put(float x) { return (type)small_from_float(x, exponent, mantissa, false); }
+};
+struct BFloat16 {
+    using type = unsigned short;
+    static float get(type x) { return bits<float>((unsigned)x << 16); }
+    static type put(float x) { const unsigned y = bits<unsigned>(x); return (type)((y + 0x7fff + (y >> 16 & 1)) >> 16); }
+};
+template <class E, int n, class Op> static void update(void *p, const void *x, Op op)
+{
+    for (int k = 0; k < n; ++k) {
+        typename E::type held, own;
+        memcpy(&held, (char *)p + k * sizeof held, sizeof held);
+        memcpy(&own, (const char *)x + k * sizeof own, sizeof own);
+        held = E::put(op(E::get(held), E::get(own)));
+        memcpy((char *)p + k * sizeof held, &held, sizeof held);
+    }
+}
+}  // namespace cpu
+#define RED(name, E, n, op) \
+    static inline void red_global_##name(void *p, const void *x) { cpu::update<E, n>(p, x, [](auto a, auto b) { return op; }); } \
+    static inline void red_shared_##name(void *p, const void *x) { cpu::update<E, n>(p, x, [](auto a, auto b) { return op; }); }
+#define RED_INTEGERS(signed_, unsigned_, bits_, S, U) \
+    RED(min_##signed_, cpu::Plain<S>, 1, b < a ? b : a) RED(max_##signed_, cpu::Plain<S>, 1, b > a ? b : a) \
+    RED(min_##unsigned_, cpu::Plain<U>, 1, b < a ? b : a) RED(max_##unsigned_, cpu::Plain<U>, 1, b > a ? b : a) \
+    RED(add_##unsigned_, cpu::Plain<U>, 1, a + b) RED(and_##bits_, cpu::Plain<U>, 1, a & b) \
+    RED(or_##bits_, cpu::Plain<U>, 1, a | b) RED(xor_##bits_, cpu::Plain<U>, 1, a ^ b)
+RED_INTEGERS(s32, u32, b32, int, unsigned)
+RED_INTEGERS(s64, u64, b64, long long, unsigned long long)
+RED(add_s32, cpu::Plain<unsigned>, 1, a + b)
+RED(add_f32, cpu::Plain<float>, 1, a + b) RED(add_v2_f32, cpu::Plain<float>, 2, a + b) RED(add_v4_f32, cpu::Plain<float>, 4, a + b)
+RED(add_f64, cpu::Plain<double>, 1, a + b)
+#define RED_SMALL(type, E) \
+    RED(add_##type, E, 1, a + b) RED(add_##type##x2, E, 2, a + b) RED(add_v2_##type##x2, E, 4, a + b) RED(add_v4_##type##x2, E, 8, a + b)
+using Half = cpu::Small<5, 10>;
+RED_SMALL(f16, Half)
+RED_SMALL(bf16, cpu::BFloat16)
+#undef RED_SMALL
+#undef RED_INTEGERS
+#undef RED
 static inline void fence_async() {}
 static inline void launch_dependents() {}
 static inline void wait_previous() {}

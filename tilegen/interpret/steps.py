@@ -34,6 +34,7 @@ from tilegen.plan import (
     STMATRIX_TRANS,
     TMA_LOAD,
     TMA_MULTICAST,
+    TMA_REDUCE,
     TMA_STORE,
     Arrive,
     Await,
@@ -353,7 +354,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
-    **PRODUCTS, **{row.name: update for row in RED.values()},
+    **PRODUCTS, **{row.name: update for row in RED.values()}, **{row.name: store_box for row in TMA_REDUCE.values()},
 }  # fmt: skip
 
 

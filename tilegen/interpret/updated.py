@@ -35,7 +35,7 @@ class Updated:
 
     def __init__(self, memory: Memory, values: Input | None, domain: Domain):
         self.memory, self.name, self.values, self.domain = memory, memory.name, values, domain
-        self.function = ""
+        self.function = self.proxy = ""
         self.parts: list[tuple[Array, Array, Array]] = []
 
     def read(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
@@ -50,8 +50,16 @@ class Updated:
     def write_later(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         self.write(flat, bits, group, site)
 
-    def update(self, flat: Array, bits: Array, function: str, group: Group, site: Reporter) -> None:
-        """Put ``bits`` (threads, elems) to elements at flat offsets."""
+    def update(
+        self, flat: Array, bits: Array, function: str, group: Group, site: Reporter, proxy: str = "generic"
+    ) -> None:  # fmt: skip
+        """Put ``bits`` (threads, elems) to elements at flat offsets.
+
+        Operations through two proxies are never morally strong (PTX ISA 8.7), so an array is updated through one.
+        """
+        if self.proxy and proxy != self.proxy:
+            site.fail(TWO_CTAS, f"updates {self.name} through the {proxy} proxy, others through the {self.proxy} one")
+        self.proxy = proxy
         if self.function and function != self.function:
             message = f"updates {self.name} by {function}, which others update by {self.function}: no sync orders CTAs"
             site.fail(TWO_CTAS, message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tilegen.arch import ARCHES
@@ -13,7 +15,7 @@ from tilegen.interpret.site import Site
 from tilegen.interpret.threads import Array
 from tilegen.interpret.updated import Updated
 from tilegen.interpret.updaters import number_of
-from tilegen.plan import Effects, Move, list_updates
+from tilegen.plan import Effects, Move, Tma, find_box_type, list_updates
 from tilegen.plan.instructions import READS
 
 
@@ -59,3 +61,14 @@ def _update_shared(store: Shared, flat: Array, bits: Array, function: str, dtype
     stored = domain.stored(dtype)
     held, new = cells[at].view(stored), np.ascontiguousarray(bits).ravel().view(stored)
     cells[at] = domain.accumulate(function, held, new, places.ravel(), dtype).view(cells.dtype)
+
+
+def check_box_update(step: Tma, store: Any, site: Site) -> None:
+    """TMA computes with elements as the descriptor has their type."""
+    name, dtype = step.map.memory.name, step.map.memory.dtype
+    wanted = find_box_type(step.function, dtype)
+    if not wanted or step.map.type != wanted:
+        kind = step.map.type or "bits"
+        site.fail(MALFORMED, f"TMA updates {name} ({dtype}) by {step.function} as {kind}, not as {wanted or 'it can'}")
+    if not isinstance(store, Updated):
+        site.fail(MALFORMED, f"TMA updates {name}, which the kernel also writes")

@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tilegen.arch import ARCHES, Arch
+from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.plan import find_updates, list_updates
-from tilegen.spec.data import Buffer, Call, Region
+from tilegen.spec.accumulated import find_unordered
+from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.form import list_fields
 
 Accumulate = Literal["add", "min", "max", "and", "or", "xor"]
@@ -24,6 +26,7 @@ AccumulateField = Annotated[
 ]
 _IN_REGISTERS = {"add": "x + y", "min": "min(x, y)", "max": "max(x, y)"}  # what an expression does instead
 _BITS = ("and", "or", "xor")
+ORDER = "order of sums"  # the question that explain answers of floats that are added atomically
 CheckTypes = Callable[[Any, Mapping[str, Region]], Flaw | None]
 
 
@@ -62,6 +65,25 @@ def find_flaw(function: str, buffer: Buffer, field: str) -> Flaw | None:
     else:
         hint = "int32, uint32, int64, uint64, and with 'add' float16, bfloat16, float32, float64 can be"
     return Flaw("TG213", message, field, hint)
+
+
+def list_order(call: Call) -> tuple[Choice, ...]:
+    """What explain says of the order in which a call's floats are added to memory, () where no order counts."""
+    if call.accumulates != "add" or all(DTYPES[r.buffer.dtype].kind != "float" for r in call.written):
+        return ()
+    why = "floats are added as threads come, so two runs may differ in the last bits; the bound is that of any order"
+    return (Choice(ORDER, "any", (), why),)
+
+
+def say_unordered(spec: Spec) -> tuple[str, ...]:
+    """A note for the head of a kernel whose arrays hold such sums, () for any other."""
+    names = sorted(find_unordered(spec))
+    if not names:
+        return ()
+    does = "holds" if len(names) == 1 else "hold"
+    return (
+        f"{', '.join(names)} {does} sums of floats that are added in any order: two runs may differ in the last bits.",
+    )
 
 
 def refuse_update(call: Call, arch: Arch) -> str | None:

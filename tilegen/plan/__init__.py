@@ -29,6 +29,7 @@ from tilegen.plan.instructions import (
     STMATRIX_TRANS,
     TMA_LOAD,
     TMA_MULTICAST,
+    TMA_REDUCE,
     TMA_STORE,
     Instruction,
     OperandForm,
@@ -90,19 +91,20 @@ from tilegen.plan.steps import (
     repeat,
     when,
 )
-from tilegen.plan.updates import UpdateForm, find_updates, list_updates
+from tilegen.plan.updates import UpdateForm, find_box_type, find_updates, list_updates
 from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
     "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FETCH", "FILL", "INSTRUCTIONS", "LDMATRIX",
     "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_RESIDENT", "MOVE", "PICK", "PRODUCTS", "QUEUES", "RED",
     "RESIDENT_CTAS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST",
-    "TMA_STORE", "TMA_UNIT_BYTES", "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block", "Commit", "Compute",
-    "CountedCtas", "Effects", "Fence", "Fetch", "Follow", "Instruction", "Launch", "Let", "Map", "MatrixDescriptor",
-    "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Pick", "Plan", "Position", "ProgramPlan",
-    "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma", "Touch",
-    "UnknownStep", "UpdateForm", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
-    "default_values", "drop_unused", "effects", "find_rows_apart", "find_updates", "flat_memory", "flatten",
-    "function_of_registers", "join_memories", "let", "list_updates", "matrices", "names_used", "pairs_apart",
-    "plain_name", "register_memory", "repeat", "spot_of", "subscript", "tensor_maps", "trip_name", "walk", "when",
+    "TMA_REDUCE", "TMA_STORE", "TMA_UNIT_BYTES", "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block",
+    "Commit", "Compute", "CountedCtas", "Effects", "Fence", "Fetch", "Follow", "Instruction", "Launch", "Let", "Map",
+    "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Pick", "Plan",
+    "Position", "ProgramPlan", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap",
+    "Tma", "Touch", "UnknownStep", "UpdateForm", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays",
+    "begin", "default_values", "drop_unused", "effects", "find_box_type", "find_rows_apart", "find_updates",
+    "flat_memory", "flatten", "function_of_registers", "join_memories", "let", "list_updates", "matrices", "names_used",
+    "pairs_apart", "plain_name", "register_memory", "repeat", "spot_of", "subscript", "tensor_maps", "trip_name",
+    "walk", "when",
 ]  # fmt: skip

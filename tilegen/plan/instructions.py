@@ -7,7 +7,7 @@ every reader of a plan looks the row up: one that a reader does not know is an e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -175,7 +175,18 @@ def _update(function: str) -> Instruction:
     )
 
 
+def _tma_reduce(function: str) -> Instruction:
+    """cp.reduce.async.bulk.tensor: a store whose elements are put to those of the array, each by itself."""
+    row = _tma("store", False)
+    shared, array = row.operands
+    return replace(
+        row, name=f"tma.reduce.{function}", operands=(shared, replace(array, use=UPDATES)),
+        prelude=f"tma_reduce_{function}", function=function,
+    )  # fmt: skip
+
+
 RED = {function: _update(function) for function in FUNCTIONS}
+TMA_REDUCE = {function: _tma_reduce(function) for function in FUNCTIONS}
 
 
 def function_of_registers(
@@ -234,7 +245,7 @@ INSTRUCTIONS = {
     row.name: row
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
-        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(),
+        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(), *TMA_REDUCE.values(),
     )
 }  # fmt: skip
 

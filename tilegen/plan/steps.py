@@ -14,7 +14,7 @@ from tilegen.arithmetic import Node
 from tilegen.arithmetic.values import Values
 from tilegen.index import Index, Var, bound, least, multiple
 from tilegen.plan.descriptors import MatrixDescriptor
-from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Instruction
+from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_REDUCE, TMA_STORE, Instruction
 from tilegen.plan.memories import Memory, Peers, Ref, Slot, TensorMap
 
 
@@ -195,7 +195,7 @@ class Tma:
     ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies before the array's beginning
     or beyond its end is read as zeros and not written. A load reports its bytes to ``done``; without that it is a
     store, of the queue bulk. A load for ``peers`` goes to the same place, and is reported to the same mbarrier, in each
-    of these CTAs.
+    of these CTAs. ``function``: of a store, by which it updates the elements of the array.
     """
 
     map: TensorMap
@@ -203,9 +203,16 @@ class Tma:
     shared: Ref
     done: Slot | None = None
     peers: Peers | None = None
+    function: str = ""
+
+    def __post_init__(self) -> None:
+        if self.function and self.done:
+            raise ValueError("a load of TMA updates nothing")
 
     @property
     def instruction(self) -> Instruction:
+        if self.function:
+            return TMA_REDUCE[self.function]
         if self.peers:
             return TMA_MULTICAST
         return TMA_LOAD if self.done else TMA_STORE

@@ -92,3 +92,18 @@ def list_updates(function: str, dtype: str, state: str, features: Iterable[str])
     if any(form.elems == 1 and form.feature and form.feature not in known for form in forms):
         return {}
     return {form.elems: form for form in forms if not form.feature or form.feature in known}
+
+
+def find_box_type(function: str, dtype: str) -> str:
+    """The element type of a TMA descriptor for an update of elements of a dtype; "" where TMA has none.
+
+    Source: PTX ISA, ``cp.reduce.async.bulk.tensor``, "valid combinations of .redOp and element type". Bits are those
+    of unsigned integers; so are sums of int64. Of 16-bit floats min and max are left out, as threads have none.
+
+    >>> find_box_type("add", "bfloat16"), find_box_type("add", "int64"), find_box_type("add", "float64")
+    ('bfloat16', 'uint64', '')
+    """
+    if dtype in _WORDS:
+        is_unsigned = function in _BITS or (function, dtype) == ("add", "int64")
+        return f"u{dtype}" if is_unsigned and not dtype.startswith("u") else dtype
+    return dtype if function == "add" and dtype in ("float32", "float16", "bfloat16") else ""

@@ -136,6 +136,8 @@ def _map_texts(arg: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(arg: Mapping[str, Any]) -> str:
+    if "type" in arg:
+        return f"CU_TENSOR_MAP_DATA_TYPE_{arg['type'].upper()}"
     return _TFLOAT32 if "rounds_to" in arg else _DATA_TYPES[arg["elem_bytes"]]
 
 

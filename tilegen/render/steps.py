@@ -141,6 +141,8 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     """A call of the row's function: its operands in their order, then conditions, coordinates and mbarriers."""
     touched = effects(step)
     helper = row.prelude.format(**_blanks(step))
+    if isinstance(step, Tma) and step.function:
+        helper = page.use_as(f"{row.prelude}_{len(step.at)}d", row.prelude, len(step.at))
     args = [_operand(getattr(step, o.field), o, step) for o in row.operands]
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
     args += [to_c(t.where) for t in touched.read if isinstance(step, Move) and t.lies == THREAD and t.where is not True]

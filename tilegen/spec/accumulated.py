@@ -19,6 +19,7 @@ from tilegen.spec.tables import Read
 
 _WHOLE = ("int", "uint", "bool")
 _LATER = "do it in a later pass"
+_BY = {True: "TMA", False: "threads"}
 
 
 def check_accumulated(spec: Spec, findings: Findings) -> None:
@@ -34,6 +35,10 @@ def check_accumulated(spec: Spec, findings: Findings) -> None:
                 message = f"'{region.buffer.root}' is updated by '{call.accumulates}' here"
                 message += f", and by '{other.accumulates}'{_at(other.mark)}: nothing orders the CTAs that do"
                 findings.report("TG216", message, region.mark or call.mark, "a pass updates an array by one function")
+            elif bool(other.queue) != bool(call.queue):
+                message = f"'{region.buffer.root}' is updated by {_BY[bool(call.queue)]} here"
+                message += f", and by {_BY[bool(other.queue)]}{_at(other.mark)}: PTX orders neither with the other"
+                findings.report("TG216", message, region.mark or call.mark, "let one of them do it")
     for call in calls if first else ():
         for region in call.sources:
             _report_other(region, first, "read", call, findings)

@@ -316,7 +316,7 @@ PRELUDE = frozenset(
 )
 # One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types.
 _OF_MANY = re.compile(
-    r"(wgmma_m64n\d+k\d+_\w+|red_(global|shared)_\w+|keep_register|(int|float|double)_(cut_)?to_u?int\d+)\Z"
+    r"(wgmma_m64n\d+k\d+_\w+|red_(global|shared)_\w+|tma_reduce_[a-z]+_[1-5]d|keep_register|(int|float|double)_(cut_)?to_u?int\d+)\Z"
 )
 
 

@@ -23,7 +23,7 @@ from tilegen.ops.partition import reject_carries
 from tilegen.ops.partition_choice import TilePins, plan_tile
 from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
-from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot
+from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot, find_box_type
 from tilegen.spaces import GLOBAL, SHARED, Space
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
@@ -300,6 +300,9 @@ def _refuse_tma(call: Call, context: Context) -> str | None:
         return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
     if stores and _rounds(call):
         return "TMA rounds what it loads, not what it stores"
+    if call.accumulates and (loads or not find_box_type(call.accumulates, call.regions["dst"].buffer.dtype)):
+        what = "what it loads" if loads else call.regions["dst"].buffer.dtype
+        return f"TMA has no '{call.accumulates}' of {what}"
     if stores and call.barrier is not None:
         return "a TMA store is waited for with 'wait: N', not at an mbarrier"
     return _reject_stream(call)
