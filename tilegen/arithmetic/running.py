@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.arithmetic.domain import TYPED, Array
+from tilegen.arithmetic.domain import TYPED, Array, Domain
 from tilegen.arithmetic.functions import INTS
 from tilegen.arithmetic.hashes import WordFactors, factors_of, salt
 from tilegen.arithmetic.modular import (
@@ -196,6 +196,14 @@ class Running(Modular):
         for k in range(1, values.shape[axis]):
             result = self.combine(function, result, np.take(values, [k], axis), dtype)
         return result
+
+    def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        is_run, own = self.look(values, dtype)
+        if not is_run.all():
+            return super().scan(function, values, axis, dtype)
+        if type_of_element(dtype) == dtype and dtype in INTS:
+            return self.encode_run(_FOLDED[function].accumulate(own, axis, numpy_dtype(dtype)), dtype)
+        return Domain.scan(self, function, values, axis, dtype)
 
 
 @cache

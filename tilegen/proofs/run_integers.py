@@ -90,14 +90,22 @@ def list_contents(
     found = []
     for kind in KINDS if dict(params) == default_values(spec.params) else (MIXED,):
         inputs: dict[str, Drawn] = {}
-        for m in read:
-            if m.name in run and DTYPES[m.dtype].kind != "complex":
+        for m in (*read, *_list_before(spec)):
+            if m.name in inputs:
+                continue
+            if (m.name in run or m.access == "before") and DTYPES[m.dtype].kind != "complex":
                 values = None if m.values is None else m.values.at(params)
                 inputs[m.name] = domain.draw_run(draw_kind(values, m.dtype, m.name, kind, seed, near), m.dtype)
             else:
                 inputs[m.name] = _hash(domain, m, seed)
         found.append(inputs)
     return found
+
+
+def _list_before(spec: Spec) -> list[Memory]:
+    """The caller's arrays of passes before: integers of theirs may lead to a place too."""
+    buffers = (b for one in spec.before for b in one.spec.buffers if b.traits.is_callers and b.root == b.name)
+    return [Memory(b.name, b.dtype, b.shape, b.shape, b.scope, "before", values=b.values) for b in buffers]
 
 
 def _hash(domain: Running, m: Memory, seed: int) -> Drawn:

@@ -88,7 +88,7 @@ def int_type(x: Var) -> str:
 
 
 def spell_condition(condition: Index) -> str:
-    """A condition as C text, in which one compare of unsigned numbers says of a variable that it is 0 or more, and less.
+    """A condition as C text; one compare of unsigned numbers says of a variable that it is 0 or more, and less.
 
     >>> from tilegen.index import every
     >>> to, n = Var("to", 1 << 31, 1, -(1 << 31)), Var("N", 99)
