@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.arithmetic.domain import Array
+from tilegen.arithmetic.domain import TYPED, Array, Domain
 from tilegen.arithmetic.functions import INTS
 from tilegen.arithmetic.hashes import WordFactors, factors_of, salt
 from tilegen.arithmetic.modular import (
@@ -32,11 +32,12 @@ from tilegen.arithmetic.modular import (
     hash_number,
     hash_parameter,
 )
-from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole
+from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole, type_of_element
 from tilegen.arithmetic.typed import apply_typed, cast_to, round_to
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 
 _LEAST_BYTES = 8  # of a stored element: 4 bytes of the machine's leave as many that tell whether they are
+_FOLDED = {"+": np.add, "*": np.multiply, "max": np.maximum, "min": np.minimum}
 _EXACT = ("<", "<=", ">", ">=", "==", "!=", "min", "max", "abs", "neg", "where", "float32", "float64")
 
 
@@ -174,14 +175,35 @@ class Running(Modular):
         sides = [np.ascontiguousarray(x)[..., None].view(np.uint64) for x in (one, two)]
         return self._join(np.where(is_run[..., None], *sides), dtype)
 
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        (is_run, before), (more, own) = (self.look(x, dtype) for x in (held, new))
+        both = is_run & more
+        if DTYPES[dtype].kind == "float" or not both.any():
+            return super().update(function, held, new, dtype)
+        known = TYPED.update(function, before, own, dtype)
+        if both.all():
+            return self.encode_run(known, dtype)
+        hashed = self._read(super().update(function, held, new, dtype), dtype)
+        return self._keep(Held(both, known, hashed), lambda x: x, lambda x: x, dtype)
+
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
-        is_run, _ = self.look(values, dtype)
+        is_run, own = self.look(values, dtype)
         if not is_run.all():
             return super().fold(function, values, axis, dtype)
+        if type_of_element(dtype) == dtype and dtype in INTS:  # no order of these loses anything
+            return self.encode_run(_FOLDED[function].reduce(own, axis, numpy_dtype(dtype), keepdims=True), dtype)
         result = np.take(values, [0], axis)
         for k in range(1, values.shape[axis]):
             result = self.combine(function, result, np.take(values, [k], axis), dtype)
         return result
+
+    def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        is_run, own = self.look(values, dtype)
+        if not is_run.all():
+            return super().scan(function, values, axis, dtype)
+        if type_of_element(dtype) == dtype and dtype in INTS:
+            return self.encode_run(_FOLDED[function].accumulate(own, axis, numpy_dtype(dtype)), dtype)
+        return Domain.scan(self, function, values, axis, dtype)
 
 
 @cache
@@ -215,8 +237,8 @@ class _Leaves:
     seen: dict[int, Held]
 
 
-def _held(is_run: Array, own: Array, hashed: Array) -> Held:
-    if is_run.all():
+def _held(is_run: Array, own: Array, hashed: Array | None) -> Held:
+    if hashed is None:
         return Held(True, own, None)
     return Held(is_run, own, hashed) if is_run.any() else Held(False, None, hashed)
 
@@ -226,7 +248,8 @@ def _value(node: Node, at: _Leaves) -> Held:
         if node.number not in at.seen:
             bits = at.elements[node.number]
             is_run, own = at.domain.look(bits, node.dtype)
-            at.seen[node.number] = _held(is_run, own.astype(node.type), Modular._read(at.domain, bits, node.dtype))
+            hashed = None if is_run.all() else Modular._read(at.domain, bits, node.dtype)
+            at.seen[node.number] = _held(is_run, own.astype(node.type), hashed)
         return at.seen[node.number]
     if isinstance(node, Whole):
         return Held(True, np.asarray(at.wholes[node.number]).astype(node.type), None)

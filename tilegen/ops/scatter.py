@@ -315,7 +315,8 @@ def _list_flows(call: Call) -> tuple[Flow, ...]:
 
 OP = Op(
     "scatter", ScatterFields, writes=("dst",), edge="edge", expression="expr", source="src", index="index",
-    named="with", extents=_extents, check=_check, check_dtypes=check_accumulate(("dst",), refuse_uncomputed), accumulates="accumulate", reference=_reference,
+    named="with", extents=_extents, check=_check, check_dtypes=check_accumulate(("dst",), refuse_uncomputed),
+    accumulates="accumulate", reference=_reference,
     exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition")),),
     flows=lambda call, threads: _list_flows(call),
 )  # fmt: skip

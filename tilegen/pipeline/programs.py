@@ -74,7 +74,8 @@ def build_program(program: Program, processes: int = 1) -> BuiltProgram:
     from tilegen.proofs.workspaces import check_written
     from tilegen.render.programs import program_info, render_program
 
-    built = _try_all([partial(build_kernel, one.spec, processes) for one in program.passes], ProofError)
+    specs = [replace(one.spec, before=program.passes[:k]) for k, one in enumerate(program.passes)]
+    built = _try_all([partial(build_kernel, spec, processes) for spec in specs], ProofError)
     check_written(program, [(one.plan, one.proof) for one in built])
     plan = chain_plans(program, [one.plan for one in built])
     source, info = render_program(plan), program_info(plan)

@@ -24,6 +24,7 @@ from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
+from tilegen.proofs.composed import TooMany, compose_inputs
 from tilegen.proofs.run_integers import find_run, list_contents
 from tilegen.reference import Array, Input, Writes, run_with_writers
 from tilegen.spec.data import Call, Loop, Region, Spec, WaitStatement, WholeCall
@@ -95,13 +96,18 @@ def proving_domain(spec: Spec) -> Domain:
 def proving_inputs(spec: Spec, plan: Plan, params: Mapping[str, int], seed: int = 1) -> list[dict[str, Input]]:
     """Inputs in ``proving_domain`` that together tell every element from every other, of any array.
 
-    Where values are computed with, they are hashes; where some of them name places, of several kinds. Where bits are
-    only moved, the elements of all arrays are numbered, and each of as many inputs as that takes holds one digit of the
-    numbers, as wide as the narrowest element that an array is seen as.
+    Where values are computed with, they are hashes; where some of them name places, of several kinds, and none where
+    passes before that make such have too many CTAs. Where bits are only moved, the elements of all arrays are numbered,
+    and each of as many inputs as that takes holds one digit of the numbers, as wide as the narrowest element that an
+    array is seen as.
     """
     domain = proving_domain(spec)
     if isinstance(domain, Running):
-        return list_contents(spec, domain, [m for m in arrays(plan) if m.access != "out"], params, seed)
+        contents = list_contents(spec, domain, [m for m in arrays(plan) if m.access != "out"], params, seed)
+        try:
+            return [one | compose_inputs(spec, one, params, domain) for one in contents]
+        except TooMany:
+            return []
     if isinstance(domain, Modular):
         return [{m.name: partial(domain.draw, m.name, m.dtype, seed=seed) for m in arrays(plan) if m.access != "out"}]
     read = [m for m in arrays(plan) if m.access != "out"]

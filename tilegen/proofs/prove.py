@@ -144,6 +144,8 @@ def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) ->
     runs, notes = chosen.runs, [*notes, *chosen.notes]
     exact, of_floats = _carry_out_all(spec, plan, runs, processes)
     notes += of_floats
+    if not exact[0][0]:
+        raise ProofError(_say_too_many(spec))
     for run, (taken, trips) in zip(runs, exact, strict=True):
         notes += describe_trips(spec, run.case, trips) if taken else [say_untried(run.case)]
     sample = draw_sample(spec, plan, runs)
@@ -157,6 +159,14 @@ def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) ->
     return Proof(
         done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn, tuple(unwritten.items())
     )
+
+
+def _say_too_many(spec: Spec) -> Diagnostic:
+    """The passes before one make what names its places, and have too many CTAs for NumPy: nothing was run."""
+    message = (
+        f"places of '{spec.kernel}' depend on what passes before it make, which have too many CTAs to run them all"
+    )
+    return Diagnostic("TG426", message, spec.ops_mark, "give params smaller defaults")
 
 
 def _carry_out_all(

@@ -21,7 +21,7 @@ from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import evaluate
 from tilegen.kept import keep
 from tilegen.ops.indexed import axis_of, find_extent
-from tilegen.plan import Memory
+from tilegen.plan import Memory, default_values
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.form import list_fields, operand_field
 from tilegen.spec.outline import outline
@@ -30,6 +30,8 @@ Array = NDArray[Any]
 Drawn = Callable[[Array], Array]
 RANDOM, NEIGHBOURS, RAMP, LEAST, LARGEST = "random", "equal neighbours", "a ramp", "all the least", "all the largest"
 KINDS = (RANDOM, NEIGHBOURS, RAMP, LEAST, LARGEST)
+MIXED = "stretches of each kind"
+_STRETCH = 97  # elements of a stretch: a prime, so that no tile is as long
 _BESIDE = 3  # integers without a range are drawn from so far below 0 to so far beyond what they count in
 _ENDS = 8  # one in so many of those is an end of its type
 _FLOATS = 257  # numbers that floats are drawn from: a prime, so that no tile is as long
@@ -80,19 +82,30 @@ def _list_sources(call: Call, found: set[str]) -> Iterator[str]:
 def list_contents(
     spec: Spec, domain: Running, read: Iterable[Memory], params: Mapping[str, int], seed: int
 ) -> list[dict[str, Drawn]]:  # fmt: skip
-    """Inputs of each kind for the arrays that are read, those that are run drawn, the others hashed."""
+    """Inputs of each kind for the arrays that are read, those that are run drawn, the others hashed.
+
+    With the params' defaults each kind fills whole arrays; with others one input has stretches of each.
+    """
     run, near = find_run(spec), _find_extents(spec, params)
     found = []
-    for kind in KINDS:
+    for kind in KINDS if dict(params) == default_values(spec.params) else (MIXED,):
         inputs: dict[str, Drawn] = {}
-        for m in read:
-            if m.name in run and DTYPES[m.dtype].kind != "complex":
+        for m in (*read, *_list_before(spec)):
+            if m.name in inputs:
+                continue
+            if (m.name in run or m.access == "before") and DTYPES[m.dtype].kind != "complex":
                 values = None if m.values is None else m.values.at(params)
                 inputs[m.name] = domain.draw_run(draw_kind(values, m.dtype, m.name, kind, seed, near), m.dtype)
             else:
                 inputs[m.name] = _hash(domain, m, seed)
         found.append(inputs)
     return found
+
+
+def _list_before(spec: Spec) -> list[Memory]:
+    """The caller's arrays of passes before: integers of theirs may lead to a place too."""
+    buffers = (b for one in spec.before for b in one.spec.buffers if b.traits.is_callers and b.root == b.name)
+    return [Memory(b.name, b.dtype, b.shape, b.shape, b.scope, "before", values=b.values) for b in buffers]
 
 
 def _hash(domain: Running, m: Memory, seed: int) -> Drawn:
@@ -119,7 +132,9 @@ def draw_kind(values: Values | None, dtype: str, name: str, kind: str, seed: int
     [0, 1, 2, 0, 1]
     """
     if values is not None and (values.is_distinct or values.pieces is not None):
-        return draw_values(values, dtype, name, seed + KINDS.index(kind))
+        return draw_values(values, dtype, name, seed + (*KINDS, MIXED).index(kind))
+    if kind == MIXED:
+        return _mix_kinds([draw_kind(values, dtype, name, one, seed, near) for one in KINDS], name, seed)
     if DTYPES[dtype].kind in ("float", "bool"):
         return _draw_of(_list_numbers(values, dtype), name, kind, seed)
     if values is None:
@@ -137,6 +152,18 @@ def draw_kind(values: Values | None, dtype: str, name: str, kind: str, seed: int
         )
 
     return lambda index: number(_place(np.asarray(index), name, kind, seed, count))
+
+
+def _mix_kinds(kinds: list[Drawn], name: str, seed: int) -> Drawn:
+    """Stretches of elements, each of one of the kinds."""
+    word = salt(f"stretches {name} {seed}")
+
+    def values(index: Array) -> Array:
+        at = np.asarray(index)
+        chosen = mix((at // _STRETCH).astype(np.uint64), word) % np.uint64(len(kinds))
+        return np.asarray(np.choose(chosen.astype(np.intp), [draw(at) for draw in kinds]))
+
+    return values
 
 
 def _around(dtype: str, near: int) -> tuple[Values, bool]:
@@ -189,8 +216,3 @@ def _draw_of(numbers: Array, name: str, kind: str, seed: int) -> Drawn:
         return numbers[place.astype(np.intp)]
 
     return values
-
-
-def say_kind(number: int) -> str:
-    """What the contents of a run are, for the number of its inputs."""
-    return KINDS[number % len(KINDS)]

@@ -63,6 +63,7 @@ from tilegen.render.c_text import (
     literal,
     parameter,
     pointer,
+    spell_condition,
     with_note,
     zero_of,
 )
@@ -355,7 +356,7 @@ def _render_when(page: Page, step: When, noted: bool) -> str:
     around, page.is_conditional = page.is_conditional, True
     body = render_steps(page, step.body, noted)
     page.is_conditional = around
-    return str(page.steps.when(to_c(step.condition), body))
+    return str(page.steps.when(spell_condition(step.condition), body))
 
 
 def _render_block(page: Page, block: Block, noted: bool) -> str:

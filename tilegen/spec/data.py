@@ -336,7 +336,7 @@ class Spec:
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
     for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
     that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
-    (``choices``, ``notes``) do not count.
+    (``choices``, ``notes``) do not count, and no more does what runs ``before``.
     """
 
     kernel: str
@@ -362,6 +362,7 @@ class Spec:
     ops_mark: Mark | None = field(default=None, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     version: int = field(default=0, compare=False)  # of the language, as the text says; 0 where it does not
+    before: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the passes that run before it
 
     def threads_of(self, role: str) -> int:
         """The threads that run what stands in a role ("": outside of all)."""
