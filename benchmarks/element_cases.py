@@ -195,6 +195,6 @@ def draw_philox(count: int, seed: int) -> Any:
 
 
 CASES: dict[str, Prepare] = {
-    "histogram": prepare_histogram, "top_two": prepare_top_two, "index_add": prepare_index_add,
+    "histogram": prepare_histogram, "top2_rows": prepare_top_two, "index_add": prepare_index_add,
     "scan_rows": prepare_scan_rows, "scan": prepare_scan, "dropout_f32": prepare_dropout,
 }  # fmt: skip
