@@ -27,7 +27,7 @@ from tilegen.spec.outline import launch_of
 from tilegen.spec.program import Program
 from tilegen.verifying.images import list_ctas
 
-COMPUTED = ("int32", "int64")
+COMPUTED = ("int32", "int64", "uint32", "uint64")
 _MOST = 48  # elements that a tree is evaluated on
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
+from typing import Literal as Word
 
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Element, Node
+from tilegen.arithmetic import Element, Literal, Node
+from tilegen.arithmetic.formats import reject_value, say_range
+from tilegen.arithmetic.functions import INTS
 from tilegen.arithmetic.intervals import ValueRange, clip_range
 from tilegen.arithmetic.measuring import Known, measure_tree
+from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.index import Index, least, sub
 from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
@@ -35,11 +39,11 @@ class ElementwiseFields(OpFields):
         "min, max, abs, floor, sqrt, rsqrt, exp, exp2, log, log2, tanh, erf, sigmoid, fma, inf"
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
-    edge: Literal["error", "clip"] = Field(
+    edge: Word["error", "clip"] = Field(
         default="error", description="clip: past an edge of a global array reads give 0 and writes are dropped"
     )
     pad: Pad = None
-    cache: Literal["default", "stream"] = Field(
+    cache: Word["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     width: MostWidth = None
@@ -66,6 +70,9 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
         if isinstance(tree, Element) and is_same_place(read[tree.number], dst):
             message = f"this elementwise writes '{dst.text}' onto itself, which changes nothing"
             return Flaw("TG212", message, "expr", ELSEWHERE)
+        is_number = isinstance(tree, Literal) and tree.type in INTS and DTYPES[dst.buffer.dtype].kind in ("int", "uint")
+        if isinstance(tree, Literal) and is_number and (reason := reject_value(tree.value, dst.buffer.dtype)):
+            return Flaw("TG214", reason, "expr", say_range(dst.buffer.dtype))
         if drop_ones(dst.shape) != drop_ones(shape):
             message = f"results have one shape, and '{name_of_result(name)}' has {list(dst.shape)}"
             message += f" where '{name_of_result(written[0])}' has {list(shape)}"

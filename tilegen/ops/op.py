@@ -25,7 +25,7 @@ Array = NDArray[Any]
 # What an op does to values: the same bits, the same number in another type, or others.
 MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
 _UNCOMPUTED = {  # types that nothing computes with, and what can be done with them
-    "uint64": "'cast' converts between it and int64", "complex64": "'copy' and 'permute' move it as it is",
+    "complex64": "'copy' and 'permute' move it as it is",
     "complex128": "'copy' and 'permute' move it as it is",
 }  # fmt: skip
 
