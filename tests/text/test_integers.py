@@ -214,12 +214,12 @@ def test_shifts_take_any_count(type_: str) -> None:
 FAULTS = {
     "mulhi signed": ("mulhi(x, y)", ("__umulhi(", "(unsigned)__mulhi(")),
     "shift count 32": ("x << y", ("shift_left(", "shift_modulo(")),
-    "logical shift as arithmetic": ("x >> 5", (" >> 5", " / 1u >> 5u | (x_vals[e] >> 31) * 0xf8000000u")),
-    "compared as signed": ("where(x < y, x, y)", ("x_vals[e] < y_vals[e]", "(int)x_vals[e] < (int)y_vals[e]")),
-    "rotated the other way": ("x << 13 | x >> 19", (" << 13", " << 19"), (" >> 19)", " >> 13)")),
+    "logical shift as arithmetic": ("x >> 5", ("x_vals[f] >> 5u", "(int)x_vals[f] >> 5")),
+    "compared as signed": ("where(x < y, x, y)", ("x_vals[f] < y_vals[f]", "(int)x_vals[f] < (int)y_vals[f]")),
+    "rotated the other way": ("x << 13 | x >> 19", ("<< 13u", "<< 19u"), (">> 19u", ">> 13u")),
     "minimum as signed": ("min(x, y)", ("min(", "min_int(")),
-    "quotient as signed": ("x // 3", (" / 3u", " / 3")),
-    "wraps at 64 bits": ("(x + y) // 2", ("x_vals[e] + y_vals[e]", "(unsigned long long)x_vals[e] + y_vals[e]")),
+    "quotient as signed": ("x // 3", ("x_vals[f] / 3u", "(int)x_vals[f] / 3")),
+    "wraps at 64 bits": ("(x + y) // 2", ("x_vals[f] + y_vals[f]", "(unsigned long long)x_vals[f] + y_vals[f]")),
 }
 MODULO = "static unsigned shift_modulo(unsigned x, unsigned n) { return x << n % 32; }\n"
 
