@@ -43,6 +43,7 @@ from tilegen.spec.form import name_of_result
 from tilegen.spec.outline import outline, trip_of
 from tilegen.spec.pads import pad_of
 
+_MOST_MARKED = 1 << 26  # of numbers that are marked one by one
 _BATCH_ELEMS = 1 << 20  # elements of one region over the CTAs that run together
 
 
@@ -289,11 +290,20 @@ def check_results(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None
             continue
         known |= {key} if is_fixed else set()
         a, b = (_list_bytes(machine, call, name, env) for name in (one, other))
-        if (common := np.intersect1d(a, b)).size:
+        if len(common := _find_common(a, b)):
             where = call.regions[one].buffer.root
             message = f"results '{name_of_result(one)}' and '{name_of_result(other)}' both write byte {common[0]}"
             message += f" of {where}"
             raise ProofError(Diagnostic("TG408", message, call.mark_of(other), "each result has elements of its own"))
+
+
+def _find_common(a: Array, b: Array) -> Array:
+    """The numbers that are in both, in order."""
+    if not a.size or not b.size or max(a.max(), b.max()) > _MOST_MARKED:
+        return np.intersect1d(a, b)
+    marked = np.zeros(int(a.max()) + 1, bool)
+    marked[a] = True
+    return np.unique(b[(b < len(marked)) & marked[np.minimum(b, len(marked) - 1)]])
 
 
 @keep
