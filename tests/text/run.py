@@ -19,14 +19,15 @@ import numpy as np
 import pytest
 from specs.kernels import SPECS, small_spec
 
+from tests.faults.texts import change_text
 from tests.session import make_folder, once
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Plan
 from tilegen.render import launch_info, render
 
-GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fPIC", "-fvisibility=hidden", "-Wall", "-Werror",
-       "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-maybe-uninitialized")  # fmt: skip
+GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fwrapv", "-fPIC", "-fvisibility=hidden", "-Wall",
+       "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-maybe-uninitialized")  # fmt: skip
 # (Whether every register is written before it is read, guards counted, is what the interpreter's shadow proves.)
 POISON = 0xA5  # what outputs hold before, and what surrounds every array
 GUARD_BYTES = 256
@@ -117,6 +118,11 @@ def compile_plans(plans: Sequence[Plan], prelude: bool = False) -> list[Runner]:
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed: rendered text cannot run here")
     return _runners(plans, _load(_compile(_host_texts(plans, prelude))))
+
+
+def compile_changed(plan: Plan, *pairs: tuple[str, str]) -> Runner:
+    """A plan whose text has each old part replaced by a new one, which must be there."""
+    return _runners([plan], _load(_compile(change_text(_host_texts([plan], False), *pairs))))[0]
 
 
 @cache

@@ -38,6 +38,10 @@ static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
 using std::abs;
 static int min(int a, int b) { return b < a ? b : a; }
 static int max(int a, int b) { return a < b ? b : a; }
+static unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
+static unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
+static unsigned long long min(unsigned long long a, unsigned long long b) { return b < a ? b : a; }
+static unsigned long long max(unsigned long long a, unsigned long long b) { return a < b ? b : a; }
 static size_t min(size_t a, size_t b) { return b < a ? b : a; }
 static size_t max(size_t a, size_t b) { return a < b ? b : a; }
 static long long min(long long a, long long b) { return b < a ? b : a; }
@@ -278,11 +282,32 @@ static inline float exp2_approx(float x)
 }
 template <class T> static T floor_div(T a, T b)
 {
-    T q = a / b;
+    __int128 q = a / b;
     while (b > 0 ? q * b > a : q * b < a) --q;
-    return q;
+    return (T)q;
 }
 template <class T> static T floor_mod(T a, T b) { return a - floor_div(a, b) * b; }
+// Bits, one after another.
+template <class T> static T shift_left(T x, T count)
+{
+    const int bits = 8 * sizeof x;
+    for (int k = 0; k < bits && (count < 0 || (T)k < count); ++k) x = (T)(x + x);
+    return x;
+}
+template <class T> static T shift_right(T x, T count)
+{
+    const int bits = 8 * sizeof x;
+    for (int k = 0; k < bits && (count < 0 || (T)k < count); ++k) x = floor_div<T>(x, 2);
+    return x;
+}
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+static inline int __mulhi(int a, int b) { return (int)((int64_t)a * b >> 32); }
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)a * b >> 64); }
+static inline long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
+static inline int __popc(unsigned x) { int n = 0; for (; x; x &= x - 1) ++n; return n; }
+static inline int __popcll(unsigned long long x) { return __popc((unsigned)x) + __popc((unsigned)(x >> 32)); }
+static inline int __clz(unsigned x) { int n = 32; for (; x; x /= 2) --n; return n; }
+static inline int __clzll(unsigned long long x) { int n = 64; for (; x; x /= 2) --n; return n; }
 static inline float half_to_float(unsigned short x) { return (float)cpu::bits<_Float16>(x); }
 static inline unsigned short float_to_half(float x) { return cpu::bits<unsigned short>((_Float16)x); }
 static inline unsigned short double_to_half(double x) { return cpu::bits<unsigned short>((_Float16)x); }
@@ -312,6 +337,7 @@ template <class T> static T clamp_to(long long x)
     static inline c double_cut_to_##name(double x) { return saturate<c>(x, std::trunc(x)); }
 #define TO_INTEGER(name, c) \
     static inline c int_to_##name(long long x) { return clamp_to<c>(x); } \
+    static inline c uint_to_##name(unsigned long long x) { return x > (unsigned long long)std::numeric_limits<c>::max() ? std::numeric_limits<c>::max() : (c)x; } \
     static inline c float_to_##name(float x) { return saturate<c>(x, std::nearbyint(x)); } \
     static inline c double_to_##name(double x) { return saturate<c>(x, std::nearbyint(x)); } \
     CUT_TO_INTEGER(name, c)
@@ -323,6 +349,9 @@ TO_INTEGER(int32, int)
 TO_INTEGER(uint32, unsigned)
 TO_INTEGER(int64, long long)
 CUT_TO_INTEGER(uint64, unsigned long long)
+static inline unsigned long long int_to_uint64(long long x) { return x < 0 ? 0 : x; }
+static inline unsigned long long float_to_uint64(float x) { return saturate<unsigned long long>(x, std::nearbyint(x)); }
+static inline unsigned long long double_to_uint64(double x) { return saturate<unsigned long long>(x, std::nearbyint(x)); }
 static inline unsigned char float_to_e4m3(float x) { return cpu::small_from_float(x, 4, 3, true); }
 static inline unsigned char float_to_e5m2(float x) { return cpu::small_from_float(x, 5, 2, false); }
 static inline unsigned char float_to_e4m3_saturated(float x) { return float_to_e4m3(x > 448 ? 448 : x < -448 ? -448 : x); }

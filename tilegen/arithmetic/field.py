@@ -133,6 +133,18 @@ class _Extreme:
             left = np.concatenate([self.join(left[..., :half], left[..., half : 2 * half]), left[..., 2 * half :]], -1)
         return np.moveaxis(left, -1, axis)
 
+    def join_unsigned(self, a: Array, b: Array) -> Array:
+        """The same of numbers without a sign, of which 0 gives way to any other as the larger one."""
+        joined = self.join(a, b)
+        return np.where(a == 0, b, np.where(b == 0, a, joined)) if self.least == NEG else joined
+
+    def fold_unsigned(self, values: Array, axis: int) -> Array:
+        """``join_unsigned`` of all values along an axis, which stays."""
+        if self.least != NEG:
+            return self.fold(values, axis)
+        folded = self.fold(np.where(values == 0, NEG, values), axis)
+        return np.where(folded == NEG, 0, folded)
+
     def _rank(self, a: Array) -> Array:
         return np.where(a < P, 2, np.where(a == NAN, 0, np.where(a == self.least, 1, 3)))
 

@@ -8,6 +8,9 @@ trees of such functions agree by chance, about once in 4 million values.
 max and min are no choice, which would show one element of all that they are taken of and hide that another was left
 out: of numbers they are a product in the field, another for each, and so as associative; twice is not once.
 
+Integers without a sign are told from those with one: shifts, comparisons and upper halves of products are other
+functions. For max their 0 gives way to any number, and for min the largest that the type has, as -inf and inf do.
+
 -inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. How two numbers
 compare nobody knows: it is a number of its own, and what it chooses lies between both. Integers of the place (indices,
 params) and conditions on them are what they are until they meet a value. Literals are opaque but for 0, 1, -1 and the
@@ -45,12 +48,12 @@ from tilegen.arithmetic.field import (
     sum_values,
 )
 from tilegen.arithmetic.formats import holds_all
-from tilegen.arithmetic.functions import INTS
+from tilegen.arithmetic.functions import INTS, UNSIGNED
 from tilegen.arithmetic.hashes import factors_of, mix, salt
 from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS
-from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole
+from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole, type_of_element
 from tilegen.arithmetic.typed import apply_typed, round_to
-from tilegen.dtypes import DTYPES, bits_dtype
+from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 
 _PIECE = 1 << 14  # elements that are drawn at a time, in a processor's caches
 _INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
@@ -119,7 +122,7 @@ class Modular(Domain):
             return self.encode(_opaque_number(complex(value)) if value else 0, dtype)
         if DTYPES[dtype].kind == "float":
             return self.encode(hash_number(float(value)), dtype)  # type: ignore[arg-type]
-        return self.encode(embed_numbers(np.asarray(int(value))), dtype)  # type: ignore[arg-type]
+        return self.encode(embed_numbers(np.asarray(int(value)).astype(numpy_dtype(dtype))), dtype)  # type: ignore[arg-type]
 
     # ---------------------------------------------------------------- functions
     def compute(
@@ -165,7 +168,9 @@ class Modular(Domain):
             own = self.decode(values, dtype)
             return self.encode(sum_values(own, axis), dtype)
         if function in ("max", "min"):
-            return self.encode(EXTREMES[function].fold(self.decode(values, dtype), axis), dtype)
+            extreme, own = EXTREMES[function], self.decode(values, dtype)
+            is_unsigned = type_of_element(dtype) in UNSIGNED
+            return self.encode(extreme.fold_unsigned(own, axis) if is_unsigned else extreme.fold(own, axis), dtype)
         if function not in FOLDS:
             raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
         return super().fold(function, values, axis, dtype)
@@ -237,10 +242,12 @@ def choose_value(share: Array, yes: Array, no: Array) -> Array:
 
 def evaluate_function(function: str, args: Sequence[Array], node: Any) -> Array:
     """A function of values of the domain, as a node applies it."""
+    if node.args[-1].type in UNSIGNED and function not in ("where", node.type):
+        return _apply_unsigned(function, args, node.args[-1].type)
     if function in FIELD:
         return FIELD[function](*args)
     if function in _COMPARED:
-        return _compare(function, *args)
+        return _compare(function, args[0], args[1])
     if function == node.type:  # a conversion
         return convert_value(args[0], node.args[0], node.type)
     result = _opaque(function, *args)
@@ -255,9 +262,24 @@ def evaluate_function(function: str, args: Sequence[Array], node: Any) -> Array:
     return np.where(any_nan(args), NAN, result)
 
 
-def _compare(function: str, a: Array, b: Array) -> Array:
+def _apply_unsigned(function: str, args: Sequence[Array], type_: str) -> Array:
+    """Of numbers without a sign: the largest that the type has is infinite for min and max alone."""
+    if function in EXTREMES:
+        return EXTREMES[function].join_unsigned(*args)
+    if function in _COMPARED:
+        return _compare(function, args[0], args[1], type_)
+    told = _opaque(f"{function} {type_}", *args)
+    return np.where(are_all_numbers(args), FIELD[function](*args), told) if function in FIELD else told
+
+
+def are_all_numbers(args: Sequence[Array]) -> Array:
+    """Where none of them is infinite or a NaN."""
+    return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*[a < P for a in args])))
+
+
+def _compare(function: str, a: Array, b: Array, type_: str = "") -> Array:
     """1 or 0 of what is equal or no number; of other numbers one that is told by both, as ``not`` and turning round
-    have it.
+    have it. ``type_``: of numbers without a sign, whose order is another one.
     """
     keys = order_keys(a), order_keys(b)
     strange = (keys[0] == NO_KEY) | (keys[1] == NO_KEY)
@@ -265,7 +287,7 @@ def _compare(function: str, a: Array, b: Array) -> Array:
     if function in ("==", "!="):
         told = _opaque("==", np.minimum(a, b), np.maximum(a, b))
     else:
-        told = _opaque("<", b, a) if function in (">", "<=") else _opaque("<", a, b)
+        told = _opaque(f"<{type_}", b, a) if function in (">", "<=") else _opaque(f"<{type_}", a, b)
     told = FIELD["not"](told) if function in ("<=", ">=", "!=") else told
     return np.where((a == b) | (a >= P) | (b >= P), known, told)
 
@@ -310,7 +332,10 @@ def _decode_mixed(words: Array, values: Array, bad: Array) -> Array:
 
 def embed_numbers(values: Array) -> Array:
     """Integers and truth values as values of the domain."""
-    whole = np.asarray(values).astype(np.int64)
+    own = np.asarray(values)
+    if own.dtype in (np.uint32, np.uint64):
+        return np.where(own == np.iinfo(own.dtype).max, POS, (own % own.dtype.type(P)).astype(np.int64))
+    whole = own.astype(np.int64)
     result = whole % P
     low, high = whole <= -_INT_EXTREME, whole >= _INT_EXTREME - 1
     return np.where(low, NEG, np.where(high, POS, result)) if (low | high).any() else result

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from tilegen.arithmetic.intervals import ValueRange, fit_range
 from tilegen.dtypes import DTYPES
 from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, plan_computed, refuse_dtype
@@ -39,6 +40,12 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     """The elements of src, converted as NumPy does (round to nearest even; floats to integers truncate)."""
     src, dst = (call.regions[field].buffer.dtype for field in ("src", "dst"))
     return {"dst": here.domain.convert(values["src"], src, dst)}
+
+
+def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    """Integers are taken modulo the type's size; of floats nothing is known."""
+    src, dst = values["src"], call.regions["dst"].buffer.dtype
+    return {} if src is None else {"dst": fit_range(src, dst)}
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:
@@ -84,5 +91,5 @@ OP = Op(
         Variant("registers", 20, _refuse_registers, _plan),
         Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition"), has_scratch=True),
     ),
-    flows=lambda call, threads: pair_up(call, "src", "dst"),
+    flows=lambda call, threads: pair_up(call, "src", "dst"), ranges=_range,
 )  # fmt: skip

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from typing import Any
+from typing import Literal as Word
 
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Element, Node
+from tilegen.arithmetic import Element, Literal, Node
+from tilegen.arithmetic.formats import reject_value, say_range
+from tilegen.arithmetic.functions import INTS
+from tilegen.arithmetic.intervals import ValueRange, clip_range
+from tilegen.arithmetic.measuring import Known, measure_tree
+from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
-from tilegen.index import Index
+from tilegen.index import Index, least, sub
 from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
@@ -21,6 +28,7 @@ from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields, list_fields, name_of_result, operand_field
 from tilegen.spec.formulas import coordinate
+from tilegen.spec.pads import is_clipped
 from tilegen.spec.shapes import ELSEWHERE, align_shapes, drop_ones, is_same_place
 
 
@@ -28,15 +36,16 @@ class ElementwiseFields(OpFields):
     dst: str | Several = Field(description="region written; or a name and a region for each result")
     expr: str | int | float = Field(
         description="what each element is, 'NAME = value;' for each name of dst: numbers, names of buffers, of 'with' "
-        "entries, of params and of the integers of the place, index(d), + - * / // %, comparisons, and or not, where, "
-        "min, max, abs, floor, sqrt, rsqrt, exp, exp2, log, log2, tanh, erf, sigmoid, fma, inf"
+        "entries, of params and of the integers of the place, index(d), + - * / // %, & | ^ ~ << >>, comparisons, and "
+        "or not, where, mulhi, popcount, clz, uint32(x) and its kin, min, max, abs, floor, sqrt, rsqrt, exp, exp2, log, "
+        "log2, tanh, erf, sigmoid, fma, inf"
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
-    edge: Literal["error", "clip"] = Field(
+    edge: Word["error", "clip"] = Field(
         default="error", description="clip: past an edge of a global array reads give 0 and writes are dropped"
     )
     pad: Pad = None
-    cache: Literal["default", "stream"] = Field(
+    cache: Word["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     accumulate: AccumulateField = None
@@ -64,6 +73,9 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
         if isinstance(tree, Element) and is_same_place(read[tree.number], dst):
             message = f"this elementwise writes '{dst.text}' onto itself, which changes nothing"
             return Flaw("TG212", message, "expr", ELSEWHERE)
+        is_number = isinstance(tree, Literal) and tree.type in INTS and DTYPES[dst.buffer.dtype].kind in ("int", "uint")
+        if isinstance(tree, Literal) and is_number and (reason := reject_value(tree.value, dst.buffer.dtype)):
+            return Flaw("TG214", reason, "expr", say_range(dst.buffer.dtype))
         if drop_ones(dst.shape) != drop_ones(shape):
             message = f"results have one shape, and '{name_of_result(name)}' has {list(dst.shape)}"
             message += f" where '{name_of_result(written[0])}' has {list(shape)}"
@@ -107,6 +119,36 @@ def evaluate_call(
     return np.broadcast_to(computed, (count, *shape))
 
 
+def measure_trees(
+    call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]
+) -> tuple[ValueRange | None, ...]:
+    """The range of each result of a call's expression in the type of its tree, None for one of floats."""
+    expression = call.expression
+    assert expression is not None
+    elements = [values[operand_field(name)] for name in expression.operands]
+    rises = {} if is_clipped(call) else _list_rises(tuple(expression.operands.values()))
+    known = Known(elements, expression.wholes, params, rises)
+    return tuple(measure_tree(tree, known) for tree in expression.trees)
+
+
+def _list_rises(regions: Sequence[Region]) -> dict[tuple[int, int], ValueRange]:
+    """Of ends of pieces, which never fall: what one that lies further has more than one before it."""
+    found = {}
+    for (i, a), (j, b) in permutations(enumerate(regions), 2):
+        promise = a.buffer.values
+        if a.buffer != b.buffer or promise is None or promise.pieces is None or a.lengths != b.lengths:
+            continue
+        if least(sub(a.begins[0], b.begins[0])) >= 0:
+            found[i, j] = ValueRange(0, promise.places[1])
+    return found
+
+
+def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    """What each tree comes to, its type's last value beyond dst's type."""
+    trees = zip(call.fields_written, measure_trees(call, values, params), strict=True)
+    return {name: clip_range(own, call.regions[name].buffer.dtype) for name, own in trees if own is not None}
+
+
 def _refuse(call: Call, context: Context) -> str | None:
     dtypes = (region.buffer.dtype for region in (*call.written, *call.read))
     reason = next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
@@ -147,5 +189,5 @@ OP = Op(
     check=_check, reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
     flows=lambda call, threads: broadcast(call, (*call.fields_written, *call.fields_read), _shape_of(call)),
-    accumulates="accumulate", check_dtypes=check_accumulate(("dst",), refuse_uncomputed),
+    accumulates="accumulate", check_dtypes=check_accumulate(("dst",), refuse_uncomputed), ranges=_range,
 )  # fmt: skip

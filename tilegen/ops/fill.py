@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic.formats import reject_value, say_range
+from tilegen.arithmetic.intervals import ValueRange
 from tilegen.errors import Flaw
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -46,6 +47,11 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     return {"dst": np.broadcast_to(here.domain.fill(call.fields.value, dst.buffer.dtype), dst.lengths)}
 
 
+def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    value = int(call.fields.value)
+    return {"dst": ValueRange(value, value + 1)}
+
+
 def _check_value(fields: FillFields, regions: Mapping[str, Region]) -> Flaw | None:
     dtype = regions["dst"].buffer.dtype
     reason = reject_value(fields.value, dtype)
@@ -81,4 +87,5 @@ OP = Op(
         Variant("registers", 20, _refuse_registers, _plan_registers),
         Variant("tile", 20, _refuse_tile, _plan_tile, pins=("width", "partition")),
     ),
+    ranges=_range,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic import Domain
+from tilegen.arithmetic.intervals import ValueRange
 from tilegen.decisions import Choice, Cost
 from tilegen.errors import Flaw
 from tilegen.index import Index, evaluate, variables
@@ -24,7 +25,7 @@ Array = NDArray[Any]
 # What an op does to values: the same bits, the same number in another type, or others.
 MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
 _UNCOMPUTED = {  # types that nothing computes with, and what can be done with them
-    "uint64": "'cast' converts between it and int64", "complex64": "'copy' and 'permute' move it as it is",
+    "complex64": "'copy' and 'permute' move it as it is",
     "complex128": "'copy' and 'permute' move it as it is",
 }  # fmt: skip
 
@@ -124,7 +125,9 @@ class Op(OpForm):
     that only rearrange; None for others. ``flows(call, threads)``: the tiles whose owners its
     operands share; ``other_flows(call, threads)``: what these may be instead, the best first. ``factors(call, values,
     here)``: all that such a call does, where that is to put a product on top of its one updated operand, of ``values``
-    without it; else None. Many products are then made as one.
+    without it; else None. Many products are then made as one. ``ranges(call, values, params)``: the ranges of the
+    integers that it writes, by field, from those of what it reads (None of floats), pads among them; a field that it
+    leaves out may get all of its type. Ends may name ``params``. None: what an op that moves writes it has read.
     """
 
     reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)
@@ -136,6 +139,7 @@ class Op(OpForm):
     other_flows: Callable[[Call, int], tuple[tuple[Flow, ...], ...]] = lambda call, threads: ()
     factors: Callable[[Call, Mapping[str, Array], Here], Factors | None] = lambda call, values, here: None
     rounds: Callable[[Call], bool] = lambda call: False
+    ranges: Callable[[Call, Mapping[str, ValueRange | None], frozenset[str]], dict[str, ValueRange]] | None = None
 
     def exactness_of(self, call: Call) -> str:
         """What this call does to values: what accumulates computes, whatever the op."""

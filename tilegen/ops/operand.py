@@ -317,7 +317,9 @@ def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
 def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> Memory:
     """The memory of a buffer: flat, but for global arrays, which keep the dimensions of their layout."""
     note = f"{buffer.layout_text or 'row'} [{', '.join(map(str, buffer.shape))}]"
-    note += f", PROMISED by the caller: {buffer.values.promise}" if buffer.values else ""
+    promised = buffer.values if buffer.traits.is_callers else None
+    if buffer.values:
+        note += f", PROMISED by the caller: {promised.promise}" if promised else f", proved: values {buffer.values}"
     if buffer.traits.is_array and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]
@@ -327,13 +329,13 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
             shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]
         return Memory(
             buffer.name, buffer.dtype, tuple(shape), tuple(pitches), buffer.scope, access, 0, buffer.align_bytes, note,
-            values=buffer.values, is_unwritten=buffer.is_unwritten,
+            values=promised, is_unwritten=buffer.is_unwritten,
         )  # fmt: skip
     elems = layouts.extent_of(buffer.layout, "m") or 1  # a register layout of thread axes alone holds one element
     access, offset_bytes = (access, 0) if buffer.traits.is_array else ("inout", offset_bytes)
     return Memory(
         buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, access, offset_bytes,
-        buffer.traits.align_bytes or buffer.align_bytes, note, values=buffer.values,
+        buffer.traits.align_bytes or buffer.align_bytes, note, values=promised,
         is_unwritten=buffer.is_unwritten,
     )  # fmt: skip
 

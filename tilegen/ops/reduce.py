@@ -15,12 +15,21 @@ from pydantic import Field
 
 from tilegen.arithmetic import Apply, Element, Node, Whole, common_type, to_type, type_of_element
 from tilegen.arithmetic import Literal as Number
+from tilegen.arithmetic.intervals import (
+    ValueRange,
+    apply_to_ranges,
+    clip_range,
+    fit_range,
+    has_range,
+    range_of_type,
+    sum_range,
+)
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.near_words import suggest
 from tilegen.ops.computing import Computed, ElementLoop, prepare_share, stretch, stretch_all
-from tilegen.ops.elementwise import check_broadcast, evaluate_call
+from tilegen.ops.elementwise import check_broadcast, evaluate_call, measure_trees
 from tilegen.ops.flows import Flow, broadcast, reduced, span_shapes
 from tilegen.ops.folding import (
     INDEX,
@@ -227,6 +236,35 @@ def _find_index(call: Call, one: _Folded, elements: Array, here: Here) -> dict[s
     return {_index_of(one.dst): made.reshape(-1, *index.shape)}
 
 
+def _ranges(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    """Of each result, and of where extremes lie, which is always in the axis."""
+    extent, found = _shape_of(call)[call.fields.axis], dict[str, ValueRange]()
+    trees = (values["src"],) if call.expression is None else measure_trees(call, values, params)
+    folded = _list_folded(call)
+    for one, taken in zip(folded, trees if len(trees) == len(folded) else trees * len(folded), strict=True):
+        if _index_of(one.dst) in call.regions:
+            found[_index_of(one.dst)] = ValueRange(0, extent)
+        if taken is None or not has_range(one.tree.type):
+            continue
+        made = _fold_range(one.function, fit_range(taken, one.tree.type), extent, one.tree.type)
+        if call.fields.accumulate:
+            before = values[one.dst]
+            assert before is not None
+            made = apply_to_ranges(one.function, [fit_range(before, one.tree.type), made], one.tree.type)
+        found[one.dst] = clip_range(made, call.regions[one.dst].buffer.dtype)
+    return found
+
+
+def _fold_range(function: str, own: ValueRange, extent: int, type_: str) -> ValueRange:
+    """The range of a sum, a product or an extreme of so many numbers of a type."""
+    if function == "+":
+        return fit_range(sum_range(own, extent), type_)
+    if function in ("max", "min"):
+        return own
+    is_small = set(own.numbers) <= {0, 1}
+    return own if is_small else range_of_type(type_)
+
+
 def _refuse(call: Call, context: Context) -> str | None:
     for region in call.written:
         if not region.buffer.traits.is_held:
@@ -315,5 +353,5 @@ OP = Op(
     check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
-    flows=lambda call, threads: _list_flows(call),
+    flows=lambda call, threads: _list_flows(call), ranges=_ranges,
 )  # fmt: skip

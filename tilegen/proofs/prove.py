@@ -42,6 +42,7 @@ from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, s
 from tilegen.proofs.tables import add_contents, choose_contents, fill_both
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
+from tilegen.proofs.value_ranges import check_claimed_values
 from tilegen.proofs.whole import check_whole
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.side_by_side import run_tasks
@@ -102,6 +103,8 @@ def _check_places(spec: Spec, plan: Plan) -> list[str]:
         raise ProofError(negative)
     if wrong := [*unproven_picks(spec, plan)]:
         raise ProofError([_finding(spec, f) for f in wrong])
+    if beyond := check_claimed_values(spec):
+        raise ProofError(beyond)
     unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     if errors:

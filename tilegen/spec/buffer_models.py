@@ -32,7 +32,8 @@ class BufferFields(_Fields):
     values: str | None = Field(
         default=None,
         description="of a global array that the kernel only reads, the range 'lo : hi' of every element, hi excluded; "
-        "of integers with params, and a step as 'lo : hi : step'. The caller promises it; verify and bench draw it",
+        "of integers with params, and a step as 'lo : hi : step'. The caller promises it; verify and bench draw it. Of "
+        "integers in another space: what all that is written there is proved to be",
     )
     distinct: bool = Field(
         default=False,

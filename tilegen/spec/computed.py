@@ -12,7 +12,8 @@ from tilegen.near_words import find_near
 from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
 from tilegen.spec.findings import Passage, shorten
-from tilegen.spec.formulas import FLOAT, TOKEN, Collected, FormulaParser, term_of
+from tilegen.spec.formulas import FLOAT, TOKEN, Collected, FormulaParser
+from tilegen.spec.meeting import term_of
 from tilegen.spec.names import Names, check_name
 from tilegen.spec.words import Token, split_tokens
 

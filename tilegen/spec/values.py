@@ -12,6 +12,7 @@ from tilegen.arithmetic.formats import largest, say_range
 from tilegen.arithmetic.values import Values, count_integers, list_floats
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import Index, add, bound, least, sub
+from tilegen.spaces import SPACES
 from tilegen.spec.buffer_models import BufferFields
 from tilegen.spec.data import Buffer
 from tilegen.spec.expressions import Parser, read_number
@@ -39,6 +40,11 @@ def read_promise(node: Mapping, fields: BufferFields, shape: tuple[Index, ...], 
             raise Flawed("TG106", message, node["distinct"].mark, "add 'values: \"0 : N\"'")
         return None
     found = read_values(text.passage, fields.dtype, params)
+    space = SPACES[fields.scope]
+    if not space.is_callers and (DTYPES[fields.dtype].kind == "float" or found.step > 1):
+        what = "floats" if found.step == 1 else "values in steps"
+        message = f"'values' in {space.words} is proved of what is written there, and {what} are not"
+        raise Flawed("TG106", message, text.mark, "write 'lo : hi' of integers, or remove it")
     if fields.distinct and DTYPES[fields.dtype].kind == "float":
         raise Flawed("TG106", "'distinct' is for integers, which name places", node["distinct"].mark, "remove it")
     return replace(found, is_distinct=fields.distinct)
@@ -146,6 +152,6 @@ def check_unwritten(written: Iterable[Buffer], node: Node | None, found: dict[st
     for buffer in written:
         root = found[buffer.root]
         section = node.get(root.name) if isinstance(node, Mapping) else None
-        if root.values is not None and isinstance(section, Mapping):
+        if root.values is not None and root.traits.is_callers and isinstance(section, Mapping):
             message = f"'values' is what a caller promises of an array, and the kernel writes '{root.name}'"
             raise Flawed("TG106", message, section["values"].mark, "remove it")

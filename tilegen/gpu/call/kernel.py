@@ -16,6 +16,7 @@ from tilegen.gpu.call.again import Again, launch_nothing, repeat_over_two
 from tilegen.gpu.call.kind_of_call import CallKind, check_alignment, check_overlap, decide, unreadable
 from tilegen.gpu.call.launch_memory import MAP_BYTES, LaunchMemory, make_memory, write_launch, write_maps, write_params
 from tilegen.gpu.call.libraries import Readers
+from tilegen.gpu.call.params import MOST_BITS, read_bits, read_scalar
 from tilegen.gpu.call.signature import KernelSignature
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.driver import NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
@@ -39,7 +40,7 @@ class Kernel:
         self._again: Again = launch_nothing  # the short way of calls of the last kind
         self._ways: dict[tuple[type, Any], Again] = {}  # type and shape of a first array -> the last such
         self._readers = Readers(terms.kernel, any(DTYPES[a.dtype].kind == "complex" for a in terms.arrays), driver)
-        self._floats = tuple((p.name, float(p.default)) for p in terms.params if p.var is None)
+        self._floats = tuple((p.name, p.default, read_scalar(p.dtype)) for p in terms.params if p.var is None)
 
     def __repr__(self) -> str:
         words = [a.name for a in self.terms.arrays] + [f"{p.name}=.." for p in self.terms.params]
@@ -121,11 +122,11 @@ class Kernel:
     # ---------------------------------------------------------------- what few calls come to
     def _take_floats(self, params: dict[str, Any]) -> tuple[float, ...]:
         """Values of the parameters that are no integers: they may vary from call to call of one kind."""
-        given = [(name, params.pop(name, default)) for name, default in self._floats]
+        given = [(name, params.pop(name, default), read) for name, default, read in self._floats]
         try:
-            return tuple(float(value) for _, value in given)
+            return tuple(read(value) for _, value, read in given)
         except (TypeError, ValueError, OverflowError):
-            wrong = next(f"{name} is a number, not {_show(value)}" for name, value in given if not _is_number(value))
+            wrong = next(_say_wrong(name, value, read) for name, value, read in given if not _is_read(value, read))
             raise CallError(Diagnostic("TG709", f"{self.terms.kernel}: {wrong}")) from None
 
     def _write_varying(
@@ -135,7 +136,7 @@ class Kernel:
             try:
                 write_params(kind.form, memory, floats)
             except OverflowError:
-                names = ", ".join(name for name, _ in self._floats)
+                names = ", ".join(name for name, *_ in self._floats)
                 message = f"{self.terms.kernel}: of {names}, not all are numbers that float32 holds"
                 raise CallError(Diagnostic("TG709", message)) from None
         if kind.encode:
@@ -193,9 +194,15 @@ class Kernel:
             raise CallError(Diagnostic("TG491", message, hint="an earlier kernel may have failed"))
 
 
-def _is_number(value: Any) -> bool:
+def _say_wrong(name: str, value: Any, read: Callable[[Any], float]) -> str:
+    if read is read_bits:
+        return f"{name} is an integer from 0 to {MOST_BITS}, not {_show(value)}"
+    return f"{name} is a number, not {_show(value)}"
+
+
+def _is_read(value: Any, read: Callable[[Any], float]) -> bool:
     try:
-        float(value)
+        read(value)
     except (TypeError, ValueError, OverflowError):
         return False
     return True
