@@ -25,10 +25,10 @@ NEVER = ("cupy", "torch", "triton")
 COMMANDS = {
     "help": (["--help"], (*PROVING, *WRITING, *PLANNING, "numpy"), 12),
     "layout": (["layout", "S[(4,32):(32,1)]"], (*PROVING, *WRITING, *PLANNING), 76),
-    "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 236),
-    "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 234),
-    "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 234),
-    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 326),
+    "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 240),
+    "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 240),
+    "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 240),
+    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 334),
 }
 
 

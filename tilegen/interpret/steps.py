@@ -50,6 +50,7 @@ from tilegen.plan import (
     Memory,
     Move,
     Pick,
+    PromiseTest,
     Ref,
     Repeat,
     Shuffle,
@@ -73,8 +74,9 @@ def run_let(step: Let, site: Site) -> None:
 
 def run_fetch(step: Fetch, site: Site) -> None:
     """A name for an element of a table, which lies in its array and is one of the numbers that the array promises."""
-    if step.var.name in site.frame.own:
-        site.fail(MALFORMED, f"{step.var.name} is defined twice")
+    for name in step.names:
+        if name in site.frame.own:
+            site.fail(MALFORMED, f"{name} is defined twice")
     group, domain = site.group, site.machine.domain
     reading = site.narrow(group.where(group.pick(value_of(read_text(step.where), site))))
     value = np.array(np.broadcast_to(value_of(read_text(step.otherwise), site), site.frame.env["tx"].shape))
@@ -82,9 +84,19 @@ def run_fetch(step: Fetch, site: Site) -> None:
         root, flat = locate(step.src, 1, reading)
         bits = root.store.read(reading.group.widen(flat), 1, reading.group, reading)[:, 0]
         value[reading.group.at] = domain.integers(bits.view(domain.stored(step.src.memory.dtype)), root.memory.dtype)
+    if step.test is not None:
+        value = _test_element(step.test, value, site)
     site.frame.define(step.var, value)
-    site.frame.constants -= {step.var.name}
+    site.frame.constants -= {*step.names}
     check_range(step.var, value, site)
+
+
+def _test_element(test: PromiseTest, raw: Any, site: Site) -> Any:
+    """What a kernel takes for an element: another number where it breaks the promise of its array."""
+    site.frame.define(test.raw, raw)
+    kept = np.broadcast_to(value_of(read_text(test.holds), site), raw.shape)
+    site.frame.define(test.kept, kept.astype(raw.dtype))
+    return np.where(kept, raw, value_of(read_text(test.instead), site))
 
 
 def run_pick(step: Pick, site: Site) -> None:
