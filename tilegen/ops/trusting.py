@@ -33,11 +33,12 @@ def find_trust(spec: Spec) -> Trust:
 
 
 def _list_places(spec: Spec, number: int, call: Call) -> Iterator[str]:
-    """The regions of an op whose places rest on elements of tables."""
+    """The regions of an op whose places rest on elements of tables, or on an index."""
     uses = find_uses(spec)
     at_places = {p.field for p in uses.of_call(number)}
     for field, region in call.regions.items():
-        if region.buffer.traits.is_array and (field in at_places or number in uses.under):
+        is_indexed = bool(call.form.index) and field in call.fields_written
+        if is_indexed or (region.buffer.traits.is_array and (field in at_places or number in uses.under)):
             yield region.text or region.buffer.name
 
 

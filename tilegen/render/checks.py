@@ -105,7 +105,9 @@ def _conditions(check: PromiseCheck, value: str, elem: str) -> list[str]:
     if dtype.kind == "float":
         return [f"{value} >= {_double(v.low)}", f"{value} < {_double(v.high)}"]
     c, (low, high) = _wide_type(dtype), v.places
-    found = [f"{value} >= {_integer(low, c)}", f"{value} <= {_integer(sub(high, 1), c)}"]
+    is_least = c.startswith("unsigned") and isinstance(low, int) and low == 0
+    found = [] if is_least else [f"{value} >= {_integer(low, c)}"]
+    found.append(f"{value} <= {_integer(sub(high, 1), c)}")
     if v.step > 1:
         found.append(f"((unsigned long long){value} - (unsigned long long){_integer(low, c)}) % {v.step} == 0")
     if v.pieces is not None:
