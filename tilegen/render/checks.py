@@ -13,7 +13,7 @@ from typing import Any
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Index, Var, least, sub, substitute, to_c
 from tilegen.plan import CHECKING_THREADS, Promise, PromiseCheck
-from tilegen.render.c_text import fold_line, int_type
+from tilegen.render.c_text import comment_lines, fold_line, int_type
 from tilegen.render.names import fresh
 from tilegen.render.page import templates
 
@@ -68,8 +68,15 @@ def _describe(check: PromiseCheck) -> dict[str, Any]:
     value, elem = own["value"], check.promise.elem.name
     low = promise.values.low
     negative = isinstance(low, float) or least(low) < 0
+    notes = [f"{promise.array} holds {promise.says}?"]
+    notes += [f"*{own['first']} becomes the least number of an element that breaks it, row by row."]
+    if check.is_distinct:
+        table = f"{own['slots']}: a table of {own['mask']} + 1 numbers of elements, by their values."
+        turns = f"{own['turn']}: 0 enters all, 1 looks at all, 2 puts behind *{own['first']} the first of that value."
+        notes += [table, turns]
     return {
-        "name": check.name, "array": promise.array, "says": promise.says, "own": own, "is_distinct": check.is_distinct,
+        "notes": [line for note in notes for line in comment_lines(note)],
+        "name": check.name, "own": own, "is_distinct": check.is_distinct,
         "declared": [f"const {storage} *__restrict__ {promise.array}", *words, *given],
         "count": count_elements(promise), "c": _wide_type(dtype),
         "element": _element(check, elem), "other": _element(check, own["other"]),

@@ -68,7 +68,7 @@ def check_array(kernel: str, terms: ArrayArgument, seen: Seen) -> list[Diagnosti
     """Memory, dtype and rank: what can be said without the parameters."""
     who = f"{kernel}: {terms.name}"
     found = []
-    if terms.promise and 0 in seen.shape:
+    if terms.promise and any(isinstance(n, int) and n == 0 for n in seen.shape):  # a size may be a symbol
         message = f"{who}, of which the spec promises {terms.promise}, is empty: its shape is {_show(seen.shape)}"
         return [Diagnostic("TG704", message, terms.mark, "a kernel has an element or more: leave the call out")]
     if seen.device is None:
