@@ -193,11 +193,27 @@ def _host_text(plan: Plan, number: int, prelude: bool) -> str:
             continue
         c = f"text_{number}::{DTYPES[arg['dtype']].c}" if DTYPES[arg["dtype"]].typedef else DTYPES[arg["dtype"]].c
         args.append(f"({c} *)args[{i}]" if arg["kind"] == "pointer" else f"*({c} *)args[{i}]")
-    call = f"[](void **args) {{ text_{number}::{plan.name}({', '.join(args)}); }}"
+    return _launched(text, number, f"text_{number}::{plan.name}({', '.join(args)});")
+
+
+def _launched(text: str, number: int, call: str) -> str:
+    """A text in a namespace of its own, and a C function that launches what ``call`` calls of it."""
+    text = text.replace('extern "C" __global__', "__global__")
+    call = f"[](void **args) {{ {call} }}"
     shown = f'extern "C" __attribute__((visibility("default"))) int run_{number}'
     return (f"namespace text_{number} {{\n{text}}}\n"
             f"{shown}(void **args, const unsigned *launch, const unsigned *ctas, int n)\n"
             f"{{\n    return cpu::launch({call}, args, launch, ctas, n);\n}}\n")  # fmt: skip
+
+
+def compile_functions(texts: Sequence[tuple[str, str, Sequence[str]]]) -> list[Any]:
+    """Kernels that no plan has, each launched as a runner's is: (text, name, the C type of each argument)."""
+    parts = []
+    for number, (text, name, types) in enumerate(texts):
+        given = (f"({c})args[{i}]" if c.endswith("*") else f"*({c} *)args[{i}]" for i, c in enumerate(types))
+        parts.append(_launched(text, number, f"text_{number}::{name}({', '.join(given)});"))
+    library = _load(_compile("\n".join(parts)))
+    return [getattr(library, f"run_{number}") for number in range(len(texts))]
 
 
 @cache

@@ -89,6 +89,20 @@ template <class To, class From> static To bits(From x)
 }  // namespace cpu
 #define __builtin_assume(holds) (void)(cpu::misled |= !(holds))
 
+// A thread runs alone between two meetings, so what it does is never cut in two.
+static inline unsigned long long atomicMin(unsigned long long *at, unsigned long long x)
+{
+    const unsigned long long old = *at;
+    *at = x < old ? x : old;
+    return old;
+}
+static inline unsigned long long atomicCAS(unsigned long long *at, unsigned long long wanted, unsigned long long x)
+{
+    const unsigned long long old = *at;
+    *at = old == wanted ? x : old;
+    return old;
+}
+
 static inline void __syncthreads() { cpu::meet(cpu::cta, cpu::threads); }
 static inline void __syncwarp()
 {

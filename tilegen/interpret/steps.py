@@ -13,6 +13,7 @@ from tilegen.index import Index, Var, to_c
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
 from tilegen.interpret.fault import MALFORMED, RANGE, FaultFound
+from tilegen.interpret.fetching import run_fetch
 from tilegen.interpret.fragments import load_matrices, store_matrices
 from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
@@ -69,22 +70,6 @@ def run_let(step: Let, site: Site) -> None:
     if step.var.name in site.frame.own:
         site.fail(MALFORMED, f"{step.var.name} is defined twice")
     bind(step.var, step.value, site, site)
-
-
-def run_fetch(step: Fetch, site: Site) -> None:
-    """A name for an element of a table, which lies in its array and is one of the numbers that the array promises."""
-    if step.var.name in site.frame.own:
-        site.fail(MALFORMED, f"{step.var.name} is defined twice")
-    group, domain = site.group, site.machine.domain
-    reading = site.narrow(group.where(group.pick(value_of(read_text(step.where), site))))
-    value = np.array(np.broadcast_to(value_of(read_text(step.otherwise), site), site.frame.env["tx"].shape))
-    if len(reading.group):
-        root, flat = locate(step.src, 1, reading)
-        bits = root.store.read(reading.group.widen(flat), 1, reading.group, reading)[:, 0]
-        value[reading.group.at] = domain.integers(bits.view(domain.stored(step.src.memory.dtype)), root.memory.dtype)
-    site.frame.define(step.var, value)
-    site.frame.constants -= {step.var.name}
-    check_range(step.var, value, site)
 
 
 def run_pick(step: Pick, site: Site) -> None:

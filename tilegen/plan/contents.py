@@ -91,6 +91,7 @@ def _fill(steps: Sequence[Step], contents: Contents) -> tuple[Step, ...]:
     filled: list[Any] = []
     for step in steps:
         if isinstance(step, Fetch):
+            filled += [Let(step.test.kept, 1)] if step.test else []
             filled.append(Let(step.var, value_of_fetch(step, contents)))
         elif isinstance(step, Repeat | When | Block):
             filled.append(replace(step, body=_fill(step.body, contents)))

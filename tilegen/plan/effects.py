@@ -249,7 +249,16 @@ def _of_block(step: Block) -> Effects:
 
 def _of_fetch(step: Fetch) -> Effects:
     touch = Touch(step.src, READS, THREAD, 1, step.where)
-    return Effects(FETCH, (touch,), () if step.where is True else (step.where, step.otherwise))
+    expressions = () if step.where is True else (step.where, step.otherwise)
+    return Effects(FETCH, (touch,), (*expressions, *_others_of_test(step)))
+
+
+def _others_of_test(step: Fetch) -> tuple[Index, ...]:
+    """What the test of an element names beside the element."""
+    if step.test is None:
+        return ()
+    named = {v.name: v for x in (step.test.holds, step.test.instead) for v in variables(x)}
+    return tuple(v for name, v in sorted(named.items()) if name != step.test.raw.name)
 
 
 def _of_pick(step: Pick) -> Effects:
@@ -291,7 +300,7 @@ def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
     kept: list[Step] = []
     used: frozenset[str] = frozenset()
     for step in reversed(steps):
-        if not isinstance(step, Let | Fetch | Pick) or step.var.name in used:
+        if not isinstance(step, Let | Fetch | Pick) or not used.isdisjoint(step.names):
             kept.append(step)
             used |= names_used((step,))
     return tuple(reversed(kept))

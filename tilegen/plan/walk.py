@@ -82,9 +82,11 @@ class Position:
 
     def fetch(self, step: Fetch) -> Position:
         """After an element of a table was read."""
-        if self.contents is not None:
-            return self.define(step.var, self.expand(value_of_fetch(step, self.contents)))
-        return self.define(step.var, step.var).under(*step.known)
+        if self.contents is not None:  # which keep what is promised
+            named = self.define(step.var, self.expand(value_of_fetch(step, self.contents)))
+            return named.define(step.test.kept, 1) if step.test else named
+        named = self.define(step.test.kept, step.test.kept) if step.test else self
+        return named.define(step.var, step.var).under(*step.known)
 
     def pick(self, step: Pick) -> Position:
         """After a thread took an integer that it holds for a place."""

@@ -17,30 +17,12 @@ from tilegen.dtypes import numpy_dtype
 from tilegen.errors import Diagnostic
 from tilegen.index import Formula, Index, add, bound, conjuncts, least, to_c
 from tilegen.index.bounds import is_below
-from tilegen.kept import keep
-from tilegen.ops.indexed import index_dtype, promised_index
+from tilegen.ops.indexed import index_dtype
+from tilegen.ops.trusting import list_scattered
 from tilegen.plan import Pick, Plan, begin, walk
 from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import outline
-
-
-@keep
-def list_scattered(spec: Spec) -> tuple[Call, ...]:
-    """The calls that store elements where an index says."""
-    return tuple(call for call in outline(spec).calls if call.form.index and not call.accumulates)
-
-
-def list_claims(spec: Spec) -> tuple[str, ...]:
-    """What the author of a spec claims, and no proof shows, in words."""
-    found = dict[str, None]()
-    for call in list_scattered(spec):
-        dst = call.regions["dst"]
-        if promised_index(call) is None:
-            found[f"no two elements that are scattered to '{dst.buffer.name}' go to one place"] = None
-        if dst.buffer.traits.is_array and not dst.buffer.partial:
-            found[f"every element of '{dst.buffer.name}' is written"] = None
-    return tuple(found)
 
 
 def claimed_arrays(spec: Spec) -> frozenset[str]:

@@ -23,6 +23,7 @@ from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.joined_runs import check_runs, share_out
+from tilegen.proofs.lies import check_lies
 from tilegen.proofs.limits import untaken_steps
 from tilegen.proofs.meaning import (
     describe_fault,
@@ -105,7 +106,8 @@ def _check_places(spec: Spec, plan: Plan) -> list[str]:
         raise ProofError([_finding(spec, f) for f in wrong])
     if beyond := check_claimed_values(spec):
         raise ProofError(beyond)
-    unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
+    found = *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan)
+    unproven = (*check_terms(spec, plan), *check_lies(spec, plan), *found)
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     if errors:
         raise ProofError(errors)

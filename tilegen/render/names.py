@@ -42,7 +42,7 @@ def free_names(steps: Iterable[Step], threads: int, known: frozenset[str] = froz
             used |= free_names(touched.body, threads, inner)
         found |= {n: x for n, x in used.items() if n not in known and n not in found}
         if isinstance(step, Let | Fetch | Pick):
-            known |= {step.var.name}
+            known |= {*step.names}
     return found
 
 

@@ -337,10 +337,14 @@ def _shuffled_lane(step: Shuffle) -> tuple[str, str]:
 
 def _render_fetch(page: Page, step: Fetch, noted: bool) -> str:
     """An element as an integer of the kernel's; where it is not read another value stands for it."""
-    kind, text = int_type(step.var), element(step.src)
+    kind, text = int_type(step.test.raw if step.test else step.var), element(step.src)
     if step.where is not True:
         text = f"{to_c(step.where)} ? ({kind}){text} : {to_c(step.otherwise)}"
-    return str(page.steps.let(kind, step.var.name, text))
+    if step.test is None:
+        return str(page.steps.let(kind, step.var.name, text))
+    t, own = step.test, int_type(step.var)
+    names = t.raw.name, t.kept.name, step.var.name
+    return str(page.steps.tested_fetch(names, (kind, own), text, to_c(t.holds), to_c(t.instead)))
 
 
 def _render_pick(page: Page, step: Pick, noted: bool) -> str:

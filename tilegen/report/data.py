@@ -16,7 +16,7 @@ from tilegen.cost.count import Counted, count_access
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
 from tilegen.decisions import TILING, Choice, Cost, Operation
 from tilegen.layouts import read_mma
-from tilegen.plan import Block, Compute, Launch, Mma, Plan, Wgmma, all_steps, flatten
+from tilegen.plan import Block, Compute, Launch, Mma, Plan, Wgmma, all_steps, flatten, trust_data
 from tilegen.report.descriptors import list_descriptors
 from tilegen.report.mma_chain import describe_mma, mma_data
 from tilegen.report.summary import sum_up
@@ -57,6 +57,7 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
         "params": dict(launch.params),
         "summary": sum_up(plan, launch),
         **({"unused": list_unused(plan)} if with_derivations else {}),
+        "trust": trust_data(plan.trust),
         "choices": [choice_data(c) for c in plan.choices],
         **(_derive_tilings(plan.choices) if with_derivations else {}),
         "ops": [

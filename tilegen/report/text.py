@@ -63,7 +63,7 @@ def explain_text(explained: Data, arch: Arch, shows_all: bool = False, only: int
         if only in (None, k + 1):
             parts.append([*_op(k + 1, op, shows_all), *_accesses(op, number, op["threads"], shows_all)])
         number += len(op["accesses"])
-    parts += [_totals(explained), _basis(arch)] if only is None else []
+    parts += [_totals(explained), list(say_trust(explained["trust"])), _basis(arch)] if only is None else []
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
@@ -309,6 +309,22 @@ def _uncertain(explained: Data) -> Iterator[str]:
         )
     if any(a["kind"] == TMA for a in accesses):
         yield "a box of TMA counts whole, its bytes and its sectors, also where it passes an array's end"
+
+
+def say_trust(trust: Data) -> Iterator[str]:
+    """What is proved, promised and claimed, apart; nothing of a kernel that rests on proofs alone."""
+    if not trust["promised"] and not trust["claimed"]:
+        return
+    rows = [
+        ("proved", "by build, where promises are kept", [*trust["proved"]]),
+        ("promised", "by the caller", [f"{p['array']} holds {p['says']}" for p in trust["promised"]]),
+        ("claimed", "by the author", [f"{c['buffer']}: {c['says']}" for c in trust["claimed"]]),
+        ("if a promise is false", "", [*trust["if_a_promise_is_false"]["says"]]),
+    ]
+    for word, who, lines in rows:
+        if lines:
+            yield f"{word}{', ' if who else ''}{who}:"
+            yield from (piece for line in lines for piece in wrap_line(f"  {line}", 4))
 
 
 def _basis(arch: Arch) -> list[str]:

@@ -17,6 +17,7 @@ from tilegen.gpu.call.kind_of_call import CallKind, check_alignment, check_overl
 from tilegen.gpu.call.launch_memory import MAP_BYTES, LaunchMemory, make_memory, write_launch, write_maps, write_params
 from tilegen.gpu.call.libraries import Readers
 from tilegen.gpu.call.params import MOST_BITS, read_bits, read_scalar
+from tilegen.gpu.call.promises import PromiseChecks
 from tilegen.gpu.call.signature import KernelSignature
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.driver import NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
@@ -34,6 +35,8 @@ class Kernel:
         self, terms: KernelSignature, cubin: Cubin, source: str = "", driver: Callable[[], Driver] = load_driver
     ):
         self.terms, self.cubin, self.source = terms, cubin, source
+        self.check_values = False  # whether each call looks at what its caller promises, and waits for that
+        self.promises: PromiseChecks | None = None
         self._driver = driver
         self._functions: dict[int, Function] = {}
         self._kinds: dict[tuple[Any, ...], CallKind] = {}
@@ -57,9 +60,18 @@ class Kernel:
         return self._functions[device]
 
     def __call__(self, /, *arrays: Any, **params: Any) -> Any:
-        if len(arrays) == 2 and not params and (self._again(arrays) or self._again_in_turn(arrays)):
+        is_short = len(arrays) == 2 and not params and not self.check_values
+        if is_short and (self._again(arrays) or self._again_in_turn(arrays)):
             return None
         return self._call(arrays, params)
+
+    def check(self, /, *arrays: Any, **params: Any) -> None:
+        """Look at what a call of these arrays promises, and wait for it; nothing is launched that computes.
+
+        Raises what the call would, and CallError TG716 with an element whose promise is false, TG717 while the stream
+        is captured. Of a kernel whose caller promises nothing, it asks what any call does.
+        """
+        self._call(arrays, params, launches=False)
 
     def _again_in_turn(self, arrays: tuple[Any, ...]) -> bool:
         """The short way of a kind before the last: such as that of another size."""
@@ -72,8 +84,8 @@ class Kernel:
         self._again = again
         return True
 
-    def _call(self, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Any call: read, looked up or decided, compared, launched."""
+    def _call(self, arrays: tuple[Any, ...], params: dict[str, Any], launches: bool = True) -> Any:
+        """Any call: read, looked up or decided, compared, launched; without ``launches``, checked instead."""
         key, pointers, bits = [], [], 0
         for array in arrays:
             try:
@@ -97,11 +109,15 @@ class Kernel:
         for i, j, i_bytes, j_bytes in kind.pairs:
             if pointers[i] < pointers[j] + j_bytes and pointers[j] < pointers[i] + i_bytes:
                 check_overlap(self.terms.kernel, kind, (i, j), pointers)
-        made = [make(pointers) for make in kind.makers]
         for k, sync in kind.syncs:
             sync(arrays[k], kind.stream(kind.device))
+        if self.promises is not None and (self.check_values or not launches):
+            self.promises.run(self.terms.kernel, kind, pointers)
+        if not launches:
+            return None
+        made = [make(pointers) for make in kind.makers]
         self._launch(kind, pointers, floats)
-        if kind.is_short:
+        if kind.is_short and not self.check_values:
             self._shorten(kind, arrays)
         return (made[0] if len(made) == 1 else tuple(made)) if made else None
 

@@ -109,4 +109,7 @@ SEEN = {
     "TG713": "The first call of an operator inside of `torch.cuda.graph(g)`. Call it once before.",
     "TG714": "A module's weights under an operator without a backward. `torch.no_grad()`, or `backward=`.",
     "TG715": "A backward whose buffer is `dx` where the forward has `X`. Name it `dX`.",
+    "TG716": '`ids[7]` is 1000 where `values: "0 : V"` is promised and V is 1000. Correct the array, or the promise.',
+    "TG717": "`compile(.., check_values=True)` in `torch.cuda.graph(g)`. `kernel.check(x, y)` before, and "
+    "`kernel.check_values = False` in it.",
 }
