@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen import gpu
@@ -21,7 +21,8 @@ SCANNED, IMAGE = 1 << 24, 1 << 26  # elements, bytes
 class Work:
     """A case on the GPU: ``launch`` runs the kernel on set k, ``check`` raises ValueError where it is wrong.
 
-    ``moved_bytes`` are read and written once; ``read_bytes`` are those that are read.
+    ``moved_bytes`` are read and written once; ``read_bytes`` are those that are read. ``eager``: peers that wait for
+    the device, which no graph takes.
     """
 
     params: Mapping[str, int]
@@ -31,6 +32,7 @@ class Work:
     sets: int
     moved_bytes: int
     read_bytes: int
+    eager: Mapping[str, Candidate] = field(default_factory=dict)
 
 
 Prepare = Callable[[Any, gpu.Device], Work]
@@ -59,7 +61,7 @@ def prepare_histogram(torch: Any, device: gpu.Device) -> Work:
 
     peer = lambda k: torch.bincount(sets[k % count], minlength=256)  # noqa: E731
     return Work(
-        {"N": IMAGE}, lambda kernel, k: kernel(sets[k % count], out), check, {"torch": peer}, count, IMAGE, IMAGE
+        {"N": IMAGE}, lambda kernel, k: kernel(sets[k % count], out), check, {}, count, IMAGE, IMAGE, {"torch": peer}
     )  # fmt: skip
 
 

@@ -69,7 +69,8 @@ def measure_case(torch: Any, device: gpu.Device, spec: str, prepare: Prepare, ro
     copies = [torch.empty(work.moved_bytes // 2, dtype=torch.uint8, device="cuda") for _ in range(2 * work.sets)]
     copy: Candidate = lambda k: copies[2 * k % len(copies)].copy_(copies[(2 * k + 1) % len(copies)])  # noqa: E731
     timed = time_all(TorchWatch(torch), {"tilegen": own, "copy": copy, **work.peers}, rounds, work.sets)
-    mine = timed.rounds["tilegen"]
+    mine, watch = timed.rounds["tilegen"], TorchWatch(torch)
+    eager = {name: median(watch.time_us(lambda: run(k)) for k in range(rounds)) for name, run in work.eager.items()}  # noqa: B023
     return {
         "correct": True, "params": dict(work.params), "code_sha256": hash_code(built.source), "rounds": rounds,
         "bytes": work.moved_bytes, "median_us": round(median(mine), 3),
@@ -77,7 +78,7 @@ def measure_case(torch: Any, device: gpu.Device, spec: str, prepare: Prepare, ro
         "peers": {
             name: {"ratio": round(paired_ratio(mine, taken).median, 4), "median_us": round(median(taken), 3)}
             for name, taken in timed.rounds.items() if name != "tilegen"
-        },
+        } | {name: {"ratio": round(us / median(mine), 4), "median_us": round(us, 3)} for name, us in eager.items()},
     }  # fmt: skip
 
 
