@@ -114,7 +114,7 @@ def _check_index(fields: Any, regions: Mapping[str, Region], expression: Express
     if fields.accumulate is None and not is_apart(expression):
         message = "two elements may go to one place: nothing says that no two of the index are the same"
         hint = "say 'distinct: true' of the registers or the array that the index is, or 'accumulate: add'"
-        return Flaw("TG215", message, "index", hint)
+        return Flaw("TG218", message, "index", hint)
     return None
 
 
