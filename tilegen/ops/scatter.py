@@ -94,6 +94,11 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     if fields.axis is not None and fields.axis >= len(dst.shape):
         message = f"'axis' is {fields.axis}, and '{dst.text}' has the shape {list(dst.shape)}"
         return Flaw("TG212", message, "axis", f"0 to {len(dst.shape) - 1}")
+    kept = [d for d, is_kept in enumerate(dst.kept) if is_kept]
+    if beside := [d for d in dst.open if d != kept[axis_along(fields, dst)]]:
+        extent = dst.buffer.shape[beside[0]]
+        message = f"the launch alone knows the extent {extent} of dimension {beside[0]} of '{dst.buffer.name}', which no index "
+        return Flaw("TG208", f"{message}counts along", "dst", "write 'lo : +length' with a constant length there")
     if not operands:
         return Flaw("TG212", "neither the elements nor their places have a shape", "index", "name a buffer of integers")
     return _check_index(fields, regions, expression) or _check_operands(fields, dst, operands)
