@@ -97,8 +97,11 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     kept = [d for d, is_kept in enumerate(dst.kept) if is_kept]
     if beside := [d for d in dst.open if d != kept[axis_along(fields, dst)]]:
         extent = dst.buffer.shape[beside[0]]
-        message = f"the launch alone knows the extent {extent} of dimension {beside[0]} of '{dst.buffer.name}', which no index "
-        return Flaw("TG208", f"{message}counts along", "dst", "write 'lo : +length' with a constant length there")
+        message = (
+            f"'{dst.buffer.name}' has {extent} places in dimension {beside[0]}, as the launch alone knows, and no "
+        )
+        hint = "write 'lo : +length' with a constant length there"
+        return Flaw("TG208", f"{message}index counts along these", "dst", hint)
     if not operands:
         return Flaw("TG212", "neither the elements nor their places have a shape", "index", "name a buffer of integers")
     return _check_index(fields, regions, expression) or _check_operands(fields, dst, operands)
