@@ -113,6 +113,12 @@ __device__ __forceinline__ float half_to_float(half_t x)
     return y;
 }
 
+//// int_to_uint32
+__device__ __forceinline__ unsigned int_to_uint32(long long x)
+{
+    return (unsigned)(x < 0 ? 0 : x > 4294967295ll ? 4294967295ll : x);
+}
+
 //// keep_registers
 // The compiler leaves what is done with these registers on the side of this place where it stands.
 __device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
@@ -304,6 +310,31 @@ __device__ __forceinline__ void mma_m16n8k8_f64_f64_f64_f64(double *c, const dou
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
+//// negate_int
+// -x, as the complement of x - 1: a compiler that joins min and max would lose the sign.
+__device__ __forceinline__ int negate_int(int x)
+{
+    int y;
+    asm("{ .reg .b32 t; add.s32 t, %1, -1; not.b32 %0, t; }" : "=r"(y) : "r"(x));
+    return y;
+}
+
+//// red_global_add_s32
+// An element of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_s32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;"
+        :: "l"(__cvta_generic_to_global(p)), "r"(x[0]) : "memory");
+}
+
+//// red_global_add_u32
+// An element of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_u32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;"
+        :: "l"(__cvta_generic_to_global(p)), "r"(x[0]) : "memory");
+}
+
 //// red_global_add_v4_bf16x2
 // Each of 8 elements of global memory is updated by itself, as if no other thread of the GPU came between.
 __device__ __forceinline__ void red_global_add_v4_bf16x2(void *p, const unsigned *x)
@@ -318,6 +349,22 @@ __device__ __forceinline__ void red_global_add_v4_f32(void *p, const float *x)
 {
     asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
         :: "l"(__cvta_generic_to_global(p)), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+
+//// red_shared_add_s32
+// An element of shared memory is updated by itself, as if no other thread of the CTA came between.
+__device__ __forceinline__ void red_shared_add_s32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.cta.shared.add.s32 [%0], %1;"
+        :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(x[0]) : "memory");
+}
+
+//// red_shared_add_u32
+// An element of shared memory is updated by itself, as if no other thread of the CTA came between.
+__device__ __forceinline__ void red_shared_add_u32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;"
+        :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(x[0]) : "memory");
 }
 
 //// registers_down

@@ -25,7 +25,7 @@ from tilegen.auto_layout.families import (
 from tilegen.auto_layout.forms import Form
 from tilegen.auto_layout.pin import family_of, follow, list_views, pin_layout, trace_dims
 from tilegen.auto_layout.tile_access import TileAccess, fold, merge_rows
-from tilegen.cost.accesses import Access, find_accesses
+from tilegen.cost.accesses import RED, Access, find_accesses
 from tilegen.cost.asynchronous import WHOLE
 from tilegen.cost.count import cost_of, list_lanes
 from tilegen.decisions import Cost
@@ -291,7 +291,8 @@ def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> tuple[TileAcc
         size = a.memory.elem_bytes
         inside = offsets // size % len(stand_in.elements)  # past the end too: a proof refuses that
         elements = np.where(offsets >= 0, stand_in.elements[inside], -1)
-        raw = merge_rows(TileAccess(a.kind, a.width_bytes // size, elements, weights, sources[0] if sources else None))
+        kind = "st" if a.kind == RED else a.kind  # a layout has no say in which lanes update one element
+        raw = merge_rows(TileAccess(kind, a.width_bytes // size, elements, weights, sources[0] if sources else None))
         stand_in.known[a, launch] = raw, fold(raw, stand_in.form.extents, size)
     return stand_in.known[a, launch]
 

@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.index import Index, Var, to_c
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, RANGE, FaultFound
+from tilegen.interpret.fault import MALFORMED, NO_NUMBER, RANGE, FaultFound
 from tilegen.interpret.fetching import run_fetch
 from tilegen.interpret.fragments import load_matrices, store_matrices
 from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, sync
@@ -82,7 +82,7 @@ def run_pick(step: Pick, site: Site) -> None:
     try:
         value[site.group.at] = domain.integers(bits, step.src.memory.dtype)
     except TypeError:
-        site.fail(RANGE, f"{step.src.memory.name} names a place, and holds no integer that was given or computed")
+        site.fail(NO_NUMBER, f"{step.src.memory.name} names a place, and comes of floats that are computed with")
     site.frame.define(step.var, value)
     site.frame.constants -= {step.var.name}
     check_range(step.var, value, site)

@@ -94,6 +94,14 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     if fields.axis is not None and fields.axis >= len(dst.shape):
         message = f"'axis' is {fields.axis}, and '{dst.text}' has the shape {list(dst.shape)}"
         return Flaw("TG212", message, "axis", f"0 to {len(dst.shape) - 1}")
+    kept = [d for d, is_kept in enumerate(dst.kept) if is_kept]
+    if beside := [d for d in dst.open if d != kept[axis_along(fields, dst)]]:
+        extent = dst.buffer.shape[beside[0]]
+        message = (
+            f"'{dst.buffer.name}' has {extent} places in dimension {beside[0]}, as the launch alone knows, and no "
+        )
+        hint = "write 'lo : +length' with a constant length there"
+        return Flaw("TG208", f"{message}index counts along these", "dst", hint)
     if not operands:
         return Flaw("TG212", "neither the elements nor their places have a shape", "index", "name a buffer of integers")
     return _check_index(fields, regions, expression) or _check_operands(fields, dst, operands)
@@ -114,7 +122,7 @@ def _check_index(fields: Any, regions: Mapping[str, Region], expression: Express
     if fields.accumulate is None and not is_apart(expression):
         message = "two elements may go to one place: nothing says that no two of the index are the same"
         hint = "say 'distinct: true' of the registers or the array that the index is, or 'accumulate: add'"
-        return Flaw("TG215", message, "index", hint)
+        return Flaw("TG218", message, "index", hint)
     return None
 
 

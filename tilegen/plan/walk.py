@@ -50,6 +50,7 @@ class Position:
     spec_loops: tuple[int, ...] = ()
     contents: Contents | None = None
     is_open: bool = False
+    picked: frozenset[str] = frozenset()  # names for which one number stands so
 
     def expand(self, x: Index) -> Index:
         """``x`` in base variables."""
@@ -92,7 +93,8 @@ class Position:
         """After a thread took an integer that it holds for a place."""
         if self.is_open:
             return self.define(step.var, step.var).under(*step.known)
-        return self.define(step.var, min(max(step.var.least, 0), step.var.bound - 1))
+        inside = self.define(step.var, min(max(step.var.least, 0), step.var.bound - 1))
+        return replace(inside, picked=self.picked | {step.var.name})
 
 
 def spot_of(memory: Memory) -> Spot:

@@ -21,8 +21,11 @@ from tilegen.ops.indexed import index_dtype
 from tilegen.ops.trusting import list_scattered
 from tilegen.plan import Pick, Plan, begin, walk
 from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
-from tilegen.spec.data import Call, Spec
+from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import outline
+from tilegen.spec.pads import is_clipped
+
+ZEROS = "TG446"
 
 
 def claimed_arrays(spec: Spec) -> frozenset[str]:
@@ -47,6 +50,36 @@ def check_scattered(spec: Spec) -> list[Diagnostic]:
                 hint = "a later pass may do it, or let both write arrays of their own"
                 found.append(Diagnostic(MAY_BE_EQUAL, message, other.mark, hint))
     return found
+
+
+def find_zeros(spec: Spec) -> list[Diagnostic]:
+    """Warnings (TG446) for indices that are registers as a read left them which gives 0 past the edge of an array."""
+    calls, found = outline(spec).calls, []
+    for k, call in enumerate(calls):
+        if not call.form.index or call.expression is None or not isinstance(call.expression.trees[-1], Element):
+            continue
+        index = list(call.expression.operands.values())[call.expression.trees[-1].number].buffer
+        writers = [c for c in calls[:k] if any(r.buffer.root == index.root for r in c.written)]
+        if not index.traits.is_array and writers and _gives_zeros(writers[-1]):
+            spot = f" at {writers[-1].mark.spot}" if writers[-1].mark else ""
+            message = (
+                f"past the edge of its array the read{spot} gives 0, and 0 is a place of '{call.regions['dst'].text}'"
+            )
+            hint = f"'where(.. < N, {index.name}, -1)' gives what is past it no place, with 'edge: clip'"
+            found.append(Diagnostic(ZEROS, message, call.mark_of("index"), hint, severity="warning"))
+    return found
+
+
+def _gives_zeros(call: Call) -> bool:
+    """Does a call move elements as they are, and zeros where an array has ended?"""
+    reads = any(r.buffer.traits.is_array and not _is_whole(r) for r in call.read)
+    return is_clipped(call) and reads and call.expression is None
+
+
+def _is_whole(region: Region) -> bool:
+    """Does a region of known extents lie inside of its array wherever it begins?"""
+    each = zip(region.begins, region.lengths, region.buffer.shape, strict=True)
+    return all(bound(x) - 1 + n <= least(extent) for x, n, extent in each)
 
 
 # ---------------------------------------------------------------- where an index lies

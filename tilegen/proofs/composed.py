@@ -6,18 +6,19 @@ of those passes are carried out as the spec means them, in the domain of the run
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from tilegen.arithmetic import Domain
+from tilegen.arithmetic.running import Running
 from tilegen.dtypes import DTYPES
 from tilegen.index import evaluate
 from tilegen.kept import keep
-from tilegen.plan import default_values
-from tilegen.proofs.run_integers import Drawn, find_run
+from tilegen.plan import Memory, default_values
+from tilegen.proofs.run_integers import Drawn, find_run, list_contents
 from tilegen.reference import Array, run_reference
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import launch_of, written_roots
@@ -58,6 +59,17 @@ def compose_inputs(
         for name, (at, bits) in written.items():
             held[name] = _lay_over(inputs[name], at, bits.view(domain.stored(one.spec.buffer(name).dtype)))
     return {name: held[name] for name in wanted if name in held}
+
+
+def draw_contents(
+    spec: Spec, read: Sequence[Memory], params: Mapping[str, int], domain: Running, seed: int
+) -> list[dict[str, Drawn]]:  # fmt: skip
+    """Inputs of each kind of contents for the arrays that are read; none where passes before have too many CTAs."""
+    contents = list_contents(spec, domain, read, params, seed)
+    try:
+        return [one | compose_inputs(spec, one, params, domain) for one in contents]
+    except TooMany:
+        return []
 
 
 def _list_ctas(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:

@@ -24,8 +24,8 @@ from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
-from tilegen.proofs.composed import TooMany, compose_inputs
-from tilegen.proofs.run_integers import find_run, list_contents
+from tilegen.proofs.composed import draw_contents
+from tilegen.proofs.run_integers import find_run
 from tilegen.reference import Array, Input, Writes, run_with_writers
 from tilegen.spec.data import Call, Loop, Region, Spec, WaitStatement, WholeCall
 from tilegen.spec.outline import is_possible, outline
@@ -103,11 +103,7 @@ def proving_inputs(spec: Spec, plan: Plan, params: Mapping[str, int], seed: int 
     """
     domain = proving_domain(spec)
     if isinstance(domain, Running):
-        contents = list_contents(spec, domain, [m for m in arrays(plan) if m.access != "out"], params, seed)
-        try:
-            return [one | compose_inputs(spec, one, params, domain) for one in contents]
-        except TooMany:
-            return []
+        return draw_contents(spec, [m for m in arrays(plan) if m.access != "out"], params, domain, seed)
     if isinstance(domain, Modular):
         return [{m.name: partial(domain.draw, m.name, m.dtype, seed=seed) for m in arrays(plan) if m.access != "out"}]
     read = [m for m in arrays(plan) if m.access != "out"]

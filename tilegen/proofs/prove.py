@@ -17,7 +17,7 @@ from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
 from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
-from tilegen.proofs.claims import check_scattered, unproven_picks
+from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
@@ -132,7 +132,7 @@ def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) ->
     notes = list(notes)
     owners = check_owners(spec, plan)
     unwritten = {name: f"may leave elements unwritten ({why})" for name, why in owners.unsure}
-    warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]
+    warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten] + find_zeros(spec)
     notes += owners.notes
     for case, f in owners.found:
         if f.severity == "error":

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
+from tilegen.interpret.fault import NO_NUMBER
 from tilegen.ops.indexed import align_in_call, axis_of, coordinates_in, find_extent, index_dtype
 from tilegen.reference.machine import Array, CtaBatch, Writes
 from tilegen.reference.places import Elements, find_elements, find_places, scatter
@@ -17,13 +18,13 @@ from tilegen.reference.updates import accumulate
 from tilegen.spec.data import Call
 from tilegen.spec.pads import is_clipped
 
-NOT_DISTINCT, NO_NUMBER = "TG442", "TG443"
+NOT_DISTINCT = "TG444"
 
 
 def scatter_by_index(machine: CtaBatch, call: Call, env: Mapping[str, Any], found: Mapping[str, Array]) -> None:
     """Write elements, or put them to what is there, each where its index says.
 
-    Raises ProofError: TG443 for an index that no run knows, TG207 for one outside of dst, TG442 for two that are the
+    Raises ProofError: TG445 for an index that no run knows, TG207 for one outside of dst, TG444 for two that are the
     same in what runs, where elements are stored.
     """
     dst, index = call.regions["dst"], _read_index(machine, call, found["index"])
@@ -84,13 +85,13 @@ def _find_read(machine: CtaBatch, call: Call, env: Mapping[str, Any], shape: tup
 
 
 def check_claims(writes: Sequence[Writes]) -> None:
-    """No element of an array is written twice by one op in what runs, as its author claims. Raises ProofError TG442."""
+    """No element of an array is written twice by one op in what runs, as its author claims. Raises ProofError TG444."""
     for call in {id(one.claim): one.claim for one in writes if one.claim is not None}.values():
         _refuse_equal(call, np.concatenate([one.at for one in writes if one.claim is call]))
 
 
 def _refuse_equal(call: Call, at: Array) -> None:
-    """Raise ProofError TG442 for the first place that stands twice."""
+    """Raise ProofError TG444 for the first place that stands twice."""
     every = np.sort(at, axis=None)
     same = every[1:][every[1:] == every[:-1]]
     if len(same):

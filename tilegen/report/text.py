@@ -219,12 +219,16 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
     edges = [f"    {at_edges} only at the edges of arrays: --all lists them"] if left else []
     if not accesses:
         return edges
-    rows, idle = [], dict[int, list[str]]()
+    rows, idle, decided = [], dict[int, list[str]](), list[str]()
     for number, a in _merge_alike(accesses):
         shared = SPACES[a["space"]].has_banks
         unit, count, floor = (
             ("wavefront", a["wavefronts"], a["floor"]) if shared else ("sector", a["sectors"], a["sectors_floor"])
         )
+        if "worst" in a:
+            least, worst = count_words(count, unit, f"{unit}s"), count_words(a["worst"], unit, f"{unit}s")
+            decided.append(f"    memory decides the places of {number}: {least} at the least, {worst} at the worst")
+            floor = None
         rows.append((
             number, a["buffer"], f"{a['space']} {KINDS[a['kind']]}", _say_width(a),
             f"{a['threads']} of {threads}", str(a["instructions"]), count_words(count, unit, f"{unit}s"),
@@ -238,6 +242,7 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
     warps = count_words(-(-threads // WARP_LANES), "warp", "warps")
     for n, names in idle.items():
         lines += wrap_line(f"    idle: {n} of {warps} in {', '.join(names)}", 6)
+    lines += [part for line in decided for part in wrap_line(line, 6)]
     return [*lines, *edges, *(line for t in op["traffic"] for line in _above_floor(t, shows_all))]
 
 
@@ -248,7 +253,7 @@ def _merge_alike(accesses: Sequence[tuple[int, Data]]) -> Iterator[tuple[str, Da
         if len(others) < _MANY_ALIKE:
             yield from ((f"#{number}", a) for number, a in ((first, one), *others))
         else:
-            sums = {key: one[key] * (1 + len(others)) for key in _SUMMED if one[key]}
+            sums = {key: one[key] * (1 + len(others)) for key in (*_SUMMED, "worst") if one.get(key)}
             yield f"#{first} to #{others[-1][0]}", {**one, **sums}
 
 
@@ -261,6 +266,8 @@ def _say_width(access: Data) -> str:
 def _above_floor(traffic: Data, shows_all: bool) -> list[str]:
     """A warning where an op touches a sector of an array more often than once."""
     sectors, floor, name = traffic["sectors"], traffic["sectors_floor"], traffic["buffer"]
+    if "decided_by_memory" in traffic:
+        return []
     if floor is None and not shows_all:
         return []  # the first line says so
     if floor is None:
