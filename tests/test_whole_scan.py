@@ -106,7 +106,7 @@ def draw_problem(seed: int) -> dict[str, Any]:
     pins: dict[str, Any] = {"threads": random.choice([32, 128, 512])} if random.random() < 0.3 else {}
     axis = random.choice([0, 1])
     if random.random() < 0.5:
-        pins = {"passes": 3, "threads": 32} if (m, n)[axis] > 512 else {"passes": 1}
+        pins = {"passes": 3, "threads": 32} if (m, n)[axis] > 1024 else {"passes": 1}
     return {
         "shape": (m, n), "axis": axis, "op": random.choice([*JOINED]), "dtypes": (dtype, wide),
         "layouts": (random.choice(["row", "col"]), random.choice(["row", "col"])),
@@ -125,7 +125,7 @@ def test_a_drawn_problem_is_proved(seed: int) -> None:
     ("axis", "op", "exclusive", "reverse"), [*product((0, 1), JOINED, (False, True), (False, True))]
 )
 def test_passes_come_to_what_numpy_comes_to(axis: int, op: str, exclusive: bool, reverse: bool) -> None:
-    shape = (1000, 5) if axis == 0 else (2, 1000)
+    shape = (1000, 5) if axis == 0 else (2, 2500)
     built = build(spec_of(shape, axis, op, passes=3, threads=32, exclusive=exclusive, reverse=reverse))
     assert isinstance(built, BuiltProgram)
     lines = run_together(built, 1, against=lambda X: scan(X, axis, op, exclusive, reverse))
@@ -181,17 +181,17 @@ FAULTS = {
     "a chunk that lies elsewhere": (NUMBERS, 0, "totals[bx :", "totals[7 - bx :"),
     "a largest that takes 0 past the end": (MOST, 0, ", pad: -.inf", ""),
     "inclusive for exclusive between": (NUMBERS, 1, "exclusive: true, ", ""),
-    "no carry between": (spec_of((3_000_000,), 0, threads=32), 1, ", carry: c", ""),
+    "no carry between": (spec_of((6_000_000,), 0, threads=32), 1, ", carry: c", ""),
     "a largest that begins at 0": (MOST, 1, "value: -.inf", "value: 0"),
     "from the beginning for from the end": (MOST, 1, ", reverse: true", ""),
-    "what lies before another chunk": (NUMBERS, 2, "before[bx :", "before[7 - bx :"),
-    "what lies before the chunk before": (NUMBERS, 2, "before[bx :", "before[max(bx - 1, 0) :"),
+    "what lies before another chunk": (NUMBERS, 2, "before[chunk :", "before[7 - chunk :"),
+    "what lies before the chunk before": (NUMBERS, 2, "before[chunk :", "before[max(chunk - 1, 0) :"),
     "no carry at the end": (NUMBERS, 2, ", carry: c", ""),
     "exclusive for inclusive": (NUMBERS, 2, "op: sum, ", "op: sum, exclusive: true, "),
     "inclusive for exclusive": (COLUMNS, 2, "exclusive: true, ", ""),
-    "what lies before other columns": (COLUMNS, 2, "before[bx : +1, by*32", "before[bx : +1, (1 - by)*32"),
-    "a largest from the end that takes 0 past it": (MOST, 2, "-inf", "0.0"),
-    "results of another place": (NUMBERS, 2, "Y[bx*8192", "Y[(7 - bx)*8192"),
+    "what lies before other columns": (COLUMNS, 2, "before[chunk : +1, by*32", "before[chunk : +1, (1 - by)*32"),
+    "a largest from the end that takes 0 past it": (MOST, 2, ", pad: -.inf", ""),
+    "results of another place": (NUMBERS, 2, "Y[chunk*8192", "Y[(7 - chunk)*8192"),
 }  # fmt: skip
 
 
@@ -226,11 +226,7 @@ def test_the_passes_that_are_spoilt_here_are_right() -> None:
             prove(spec, plan_spec(spec))
 
 
-ROWS: tuple[dict[str, Any], str, str] = (
-    spec_of((2000, 1024), 1),
-    "X[bx*8 : +8, (i*4 + k)*128",
-    "X[bx*8 : +8, (i*4 + 3 - k)*128",
-)
+ROWS = spec_of((2000, 4096), 1), "X[bx : +1, k*1024", "X[bx : +1, (3 - k)*1024"
 
 
 def test_a_kernel_of_whole_lines_that_takes_chunks_in_another_order_is_found() -> None:

@@ -12,7 +12,8 @@ from math import gcd, prod
 
 import numpy as np
 
-from tilegen.index import Index, Var, evaluate, to_c, variables
+from tilegen.index import Index, Var, evaluate, mul, to_c, total, variables
+from tilegen.index.linear import linear
 from tilegen.index.recurrences import join_recurrences, recurrence
 from tilegen.plan import Plan
 from tilegen.proofs.bids import MOST_BOXES
@@ -168,7 +169,7 @@ def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> Sequence[int
     repeating = [x for x, own in zip(named, courses, strict=True) if own is not None and own.period > 1]
     found = set[int]()
     for x in repeating:
-        changes = _find_changes(x, var, default, steps)
+        changes = find_changes(x, var, default, steps)
         if changes is None:
             return steps[1:]
         found.update(changes)
@@ -188,14 +189,15 @@ def _moves_apart(x: Index, var: Var) -> bool:
     return False
 
 
-def _find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[int] | None:
+def find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[int] | None:
     """The values of a parameter at which an expression is not what it was before, for some value of all else; None for
     too many to look at.
     """
+    x = total((c, f) for f, c in linear(x).items() if f != 1 and var in variables(f))  # the other terms stay
     fixed = {name: value for name, value in default.items() if name != var.name}
     others = sorted({v for v in variables(x) if v.name not in default}, key=lambda v: v.name)
     extents = [-(-(v.bound - v.least) // v.step) for v in others]
-    if not others and rises_alone(x, var):
+    if not others and (rises_alone(x, var) or rises_alone(mul(x, -1), var)):
         return _bisect_changes(lambda value: int(evaluate(x, {**fixed, var.name: value})), values)
     if len(values) * prod(extents) > _MOST_CELLS:
         return None
@@ -208,7 +210,7 @@ def _find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[
 
 
 def rises_alone(x: Index, var: Var) -> bool:
-    """Does an expression never fall along a variable: quotients by positive numbers, of sums that rise?
+    """Does an expression never fall along a variable: sums of quotients by positive numbers, of sums that rise?
 
     >>> n = Var("n", 1 << 30)
     >>> rises_alone((n + 8191) // 8192 * 2 + 1, n), rises_alone(n % 3, n), rises_alone(9 - n, n)
@@ -226,7 +228,7 @@ def rises_alone(x: Index, var: Var) -> bool:
 
 
 def _bisect_changes(at: Callable[[int], int], values: range) -> Sequence[int] | None:
-    """Where a function that never falls changes, by halves; None where it does so at more than enough values."""
+    """Where a function that never falls, or never rises, changes, by halves; None where that is too often."""
     found, left = list[int](), [(0, len(values) - 1, at(values[0]), at(values[-1]))]
     while left:
         low, high, first, last = left.pop()

@@ -17,18 +17,21 @@ from tilegen.ops.scan_array.problem import WholeScan
 from tilegen.spec.data import WholeCall
 
 _THREADS = 256
-_SHARED_THREADS = 512  # of a CTA that shares a line with others
 _WIDEST = 16  # bytes that a thread reads at once
-_AHEAD = 4  # chunks that a warp loads before it scans the first
-_OWN = 16  # elements of a line that a thread owns, where CTAs share it
-_OWN_BYTES = 64  # of these at most
+_AHEAD, _AHEAD_BYTES = 8, 128  # parts that a thread loads before it scans the first, and bytes of all of them
+_MOST_THREADS = 1024  # of a CTA, where there are fewer lines than multiprocessors
+_DOWN_THREADS, _OWN, _OWN_BYTES = 512, 16, 64  # where columns are scanned: and what a thread owns of one
 _RUN = 128  # bytes of a row that neighbouring threads read, where columns are scanned
+_FEWEST_OF_ANY = 4096  # elements at a time of few lines, where their length is known at the launch alone
 _FEWEST_CHUNKS = 4  # of a line that CTAs share
 
 
 @dataclass(frozen=True)
 class ScanRecipe:
-    """A CTA takes chunks of ``elements`` of ``kept`` lines, ``ahead`` of them at a time. ``passes``: 1 or 3."""
+    """A CTA takes chunks of ``elements`` of ``kept`` lines. ``passes``: 1 or 3.
+
+    In one pass it loads ``ahead`` chunks before it scans the first. Of three passes each has one, in so many parts.
+    """
 
     threads: int
     kept: int
@@ -66,35 +69,45 @@ def _sizes(problem: WholeScan, defaults: Mapping[str, int]) -> tuple[int, int]:
 
 def choose_shared(problem: WholeScan, defaults: Mapping[str, int], pinned: int | None = None) -> ScanRecipe:
     """The recipe of three passes: CTAs take a chunk each."""
-    threads = pinned or _SHARED_THREADS
-    own = min(_OWN, _OWN_BYTES // problem.most_bytes)
     if problem.is_along:
-        return ScanRecipe(threads, 1, threads * own, passes=3)
+        threads, ahead = pinned or _THREADS, _most_ahead(problem)
+        return ScanRecipe(threads, 1, threads * _width(problem) * ahead, ahead, passes=3)
+    threads = pinned or _DOWN_THREADS
     wide = _choose_width(problem, defaults, threads)
-    return ScanRecipe(threads, wide, threads * own // wide, passes=3)
+    return ScanRecipe(threads, wide, threads * _most_own(problem) // wide, passes=3)
 
 
 def choose_own(
     problem: WholeScan, defaults: Mapping[str, int], arch: Arch, pinned: int | None = None
 ) -> ScanRecipe:  # fmt: skip
-    """The recipe of one kernel: a CTA has whole lines. A warp has a line, where there are enough for all warps."""
+    """The recipe of one kernel: a CTA has whole lines, several where they are short."""
     kept, line = _sizes(problem, defaults)
-    width = max(1, _WIDEST // DTYPES[problem.src.dtype].bytes)
+    width = _width(problem)
     if not problem.is_along:
-        threads = pinned or _SHARED_THREADS
+        threads = pinned or _DOWN_THREADS
         wide = _choose_width(problem, defaults, threads)
-        own = min(_OWN, _OWN_BYTES // problem.most_bytes)
-        elements = min(_next_power(line), threads * own // wide)
-        return ScanRecipe(pinned or max(32, min(threads, wide * elements)), wide, elements)
-    threads = pinned or _THREADS
-    warps, chunk = threads // WARP_LANES, min(WARP_LANES * width, max(width, _next_power(line)))
-    if kept >= warps * typical_device(arch.name).sm_count or line <= chunk:
-        own = width * max(1, WARP_LANES * width // chunk) // width * chunk
-        rows = min(_next_power(kept), warps * own // chunk)
-        threads = pinned or max(WARP_LANES, rows * chunk // width)
-        return ScanRecipe(threads, rows, chunk, min(_AHEAD, -(-line // chunk)))
-    threads = pinned or min(1024, max(WARP_LANES, _next_power(line) // width))
-    return ScanRecipe(threads, 1, threads * width)
+        elements = min(_next_power(line), threads * _most_own(problem) // wide)
+        return ScanRecipe(pinned or max(WARP_LANES, min(threads, wide * elements)), wide, elements)
+    is_idle = kept < typical_device(arch.name).sm_count
+    line = max(line, _FEWEST_OF_ANY) if is_idle and not isinstance(problem.line, int) else line
+    threads = pinned or (min(_MOST_THREADS, max(WARP_LANES, _next_power(line) // width)) if is_idle else _THREADS)
+    chunk = min(threads * width, max(width, _next_power(line)))
+    rows = min(_next_power(kept), threads * width // chunk)
+    threads = pinned or max(WARP_LANES, rows * chunk // width)
+    return ScanRecipe(threads, rows, chunk, min(_most_ahead(problem), -(-line // chunk)))
+
+
+def _width(problem: WholeScan) -> int:
+    """Elements that a thread reads at once."""
+    return max(1, _WIDEST // DTYPES[problem.src.dtype].bytes)
+
+
+def _most_ahead(problem: WholeScan) -> int:
+    return max(1, min(_AHEAD, _AHEAD_BYTES // (_width(problem) * DTYPES[problem.sums].bytes)))
+
+
+def _most_own(problem: WholeScan) -> int:
+    return min(_OWN, _OWN_BYTES // problem.most_bytes)
 
 
 def _choose_width(problem: WholeScan, defaults: Mapping[str, int], threads: int) -> int:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilegen.dtypes import DTYPES
 from tilegen.index import Index, ceil_div, multiple
 from tilegen.ops.reduce_array.problem import identity_of
 from tilegen.ops.scan_array.choose import ScanRecipe
 from tilegen.ops.scan_array.problem import WholeScan
-from tilegen.ops.strided import plain_strides
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.written import as_given, write_part
 
-_WORD = 4  # PTX ISA, cp.async: cp-size
-_RESIDENT = 4  # CTAs a multiprocessor of the last pass
-_THREADS_OF_SM = 2048  # CUDA C++ Programming Guide, Compute Capabilities: 1536 of sm_86, sm_89 and sm_120
-_SHARED_BYTES = 96 << 10  # of all of them: what every arch from sm_80 on has
+_MOST_THREADS = 1024  # of a CTA
 
 
 def write_lines(
@@ -39,10 +34,11 @@ def write_lines(
 
 def write_chunks(problem: WholeScan, recipe: ScanRecipe, taken: frozenset[str], totals: str) -> dict[str, Any]:
     """The first of three passes, which leaves what chunks come to in the workspace ``totals``."""
+    clips, clips_kept = _clips(problem.line, recipe.elements), _clips(problem.kept, recipe.kept)
     values = {
         **_write_common(problem, recipe), "chunks": as_given(count_parts(problem.line, recipe.elements)),
-        "totals": as_given(totals), "clips": _clips(problem.line, recipe.elements) or _clips(problem.kept, recipe.kept),
-        "clips_kept": _clips(problem.kept, recipe.kept), **_mask(problem, _clips(problem.line, recipe.elements)),
+        "threads": min(_MOST_THREADS, 2 * recipe.threads), "totals": as_given(totals), "clips": clips or clips_kept,
+        "clips_kept": clips_kept, **_mask(problem, clips),
     }  # fmt: skip
     return write_part("scan/chunks.yaml", values, taken)
 
@@ -55,30 +51,9 @@ def write_results(
     values = {
         **_write_common(problem, recipe), "chunks": as_given(count_parts(problem.line, recipe.elements)),
         "before": as_given(before), "overlap": overlap, "clips": clips, "clips_kept": _clips(problem.kept, recipe.kept),
-        **_mask(problem, False), **_mask_staged(problem, clips), "is_staged": problem.is_along,
-        "is_async": _is_async(problem),
-        "given": problem.src.dtype, "result_type": problem.dst.dtype, "resident": _count_resident(problem, recipe),
+        "per": recipe.ahead, **_mask(problem, clips and problem.reverse),
     }  # fmt: skip
     return write_part("scan/write.yaml", values, taken)
-
-
-def _is_async(problem: WholeScan) -> bool:
-    """Does every row begin at a word, so that cp.async copies it whole?"""
-    size = DTYPES[problem.src.dtype].bytes
-    strides = plain_strides(problem.src) or ()
-    steps = [problem.line, *(n for d, n in enumerate(strides) if d != problem.axis)]
-    return size >= _WORD or all(multiple(n) * size % _WORD == 0 for n in steps)
-
-
-def _count_resident(problem: WholeScan, recipe: ScanRecipe) -> int:
-    """CTAs that share a multiprocessor: one then scans while others load."""
-    tiles = {problem.src.dtype, problem.dst.dtype, problem.sums}
-    size = recipe.elements * sum(
-        DTYPES[name].bytes for name in (tiles if len(tiles) == 1 else (problem.src.dtype, problem.dst.dtype))
-    )
-    return max(
-        1, min(_RESIDENT, _THREADS_OF_SM // recipe.threads, _SHARED_BYTES // size if problem.is_along else _RESIDENT)
-    )
 
 
 def _write_common(problem: WholeScan, recipe: ScanRecipe) -> dict[str, Any]:
@@ -110,12 +85,6 @@ def _mask(problem: WholeScan, clips: bool) -> dict[str, Any]:
         "pad": _say_yaml(identity) if clips and is_pad and identity != 0 else "",
         "mask": as_given(spell_index(problem.line)) if clips and not is_pad else "",
     }  # fmt: skip
-
-
-def _mask_staged(problem: WholeScan, clips: bool) -> dict[str, Any]:
-    """The same of chunks that cp.async brings, which gives 0 past the end: it counts where that comes first."""
-    is_zero = not problem.reverse or problem.op == "sum"
-    return {"mask": as_given(spell_index(problem.line)) if clips and not is_zero else ""}
 
 
 def count_parts(x: Index, size: int) -> str:
