@@ -37,8 +37,8 @@ class ElementwiseFields(OpFields):
     expr: str | int | float = Field(
         description="what each element is, 'NAME = value;' for each name of dst: numbers, names of buffers, of 'with' "
         "entries, of params and of the integers of the place, index(d), + - * / // %, & | ^ ~ << >>, comparisons, and "
-        "or not, where, mulhi, popcount, clz, uint32(x) and its kin, min, max, abs, floor, sqrt, rsqrt, exp, exp2, log, "
-        "log2, tanh, erf, sigmoid, fma, inf"
+        "or not, where, mulhi, popcount, clz, uint32(x) and its kin, min, max, abs, floor, sqrt, rsqrt, exp, exp2, "
+        "log, log2, tanh, erf, sigmoid, fma, inf"
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
     edge: Word["error", "clip"] = Field(
