@@ -1,4 +1,4 @@
-"""Dropout's words are those of Philox4x32-10: Random123's known answers, NumPy's generator, and the kernel's text."""
+"""Dropout's words are those of Philox4x32-10: Random123's known answers, NumPy's generator (of 64 bits), g++."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from text.run import compile_changed, compile_plans, requires_gxx
 
 from tilegen.arithmetic import TYPED
-from tilegen.dtypes import numpy_dtype
+from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.pipeline import Built, build, load
 from tilegen.reference import run_reference
 from tilegen.spec.data import Spec
@@ -92,6 +92,31 @@ def test_the_rounds_give_the_known_answers() -> None:
         assert tuple(found[:, at].tolist()) == make_block(counters[:, at].tolist(), keys[:, at].tolist())
 
 
+@requires_gxx
+def test_the_rounds_of_64_bits_are_those_of_numpy() -> None:
+    """NumPy has Philox4x64-10, the same rounds with other numbers: uint64 beside uint32."""
+    spec = rounds_of_any()
+    spec["buffers"] = {name: own | {"dtype": "uint64"} for name, own in spec["buffers"].items()}
+    op = next(op for op in spec["ops"] if "for" in op)["do"][0]["elementwise"]
+    for old, new in (
+        ("0xCD9E8D57", "0xCA5A826395121157"), ("0xD2511F53", "0xD2E7470EE14C6C93"),
+        ("uint32(r) * 0x9E3779B9", "uint64(r) * 0x9E3779B97F4A7C15"),
+        ("uint32(r) * 0xBB67AE85", "uint64(r) * 0xBB67AE8584CAA73B"),
+    ):  # fmt: skip
+        assert old in op["expr"]
+        op["expr"] = op["expr"].replace(old, new)
+    rng = np.random.default_rng(11)
+    counters, keys = (rng.integers(0, 1 << 64, (n, 64), np.uint64, endpoint=False) for n in (4, 2))
+    built = build(spec)
+    assert isinstance(built, Built)
+    found = compile_plans([built.plan])[0].run({"C": counters, "K": keys})["Y"].reshape(4, 64)
+    for at in range(64):
+        before = counters[:, at].copy()
+        before[0] -= np.uint64(1)  # NumPy counts up first
+        drawn = np.random.Philox(counter=before, key=keys[:, at]).random_raw(4)
+        assert found[:, at].tolist() == drawn.tolist()
+
+
 ROUND_FAULTS = {
     "the key of the next round": ("(unsigned)r *", "(unsigned)(r + 1) *"),
     "mulhi signed": ("__umulhi(", "(unsigned)__mulhi("),
@@ -112,7 +137,7 @@ def test_wrong_rounds_are_found(name: str) -> None:
 
 # ---------------------------------------------------------------- the stream of the kernel
 def find_words(count: int, seed: int, stream: int, offset: int) -> np.ndarray[Any, Any]:
-    """The words of so many elements, by NumPy's own Philox where it has four words of 64 bits, by the oracle else."""
+    """The words of so many elements, by the oracle."""
     blocks = [make_block((block, offset, stream, 0), (seed, 0)) for block in range(-(-count // 4))]
     return np.array(blocks, np.uint32).ravel()[:count]
 
@@ -123,19 +148,21 @@ def drop(x: np.ndarray[Any, Any], case: dict[str, Any], seed: int, stream: int, 
     return np.where(kept, scaled, np.zeros(1, x.dtype))
 
 
+@pytest.mark.parametrize("spec_path", [SPEC, "specs/dropout_f32.yaml"])
 @pytest.mark.parametrize(("seed", "stream", "offset"), [(1234, 0, 0), (0, 0, 0), (0xFFFFFFFF, 7, 0x80000001)])
-def test_the_kernel_draws_the_stream(seed: int, stream: int, offset: int) -> None:
+def test_the_kernel_draws_the_stream(spec_path: str, seed: int, stream: int, offset: int) -> None:
     """The spec's meaning on whole CTAs and a part of one, for params of all bits."""
     given = {"N": 2048 + 40, "seed": seed, "stream": stream, "offset": offset}
-    spec = load(SPEC, params=given)
+    spec = load(spec_path, params=given)
     assert isinstance(spec, Spec)
+    dtype = spec.buffer("X").dtype
     case = {p.name: p.default for p in spec.params}
-    x = np.random.default_rng(3).standard_normal(given["N"]).astype(numpy_dtype("bfloat16"))
+    x = np.random.default_rng(3).standard_normal(given["N"]).astype(numpy_dtype(dtype))
     ctas = list_ctas((2, 1, 1))
     at, bits = run_reference(spec, ctas, {"X": lambda k: x[k]}, {"N": given["N"]}, domain=TYPED)["Y"]
     assert at.tolist() == list(range(given["N"]))
-    wanted = drop(x, case, seed, stream, offset)
-    assert bits.view(np.uint16).tolist() == wanted.view(np.uint16).tolist()
+    wanted, raw = drop(x, case, seed, stream, offset), bits_dtype(x.itemsize)
+    assert bits.view(raw).tolist() == wanted.view(raw).tolist()
 
 
 @requires_gxx

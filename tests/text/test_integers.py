@@ -90,7 +90,7 @@ for _name, _sign in {
 
 
 def number_of(x: object) -> int:
-    return x.value if isinstance(x, Word) else int(x)  # type: ignore[call-overload, no-any-return]
+    return x.value if isinstance(x, Word) else int(x)  # type: ignore[call-overload]
 
 
 def known_words(type_: str) -> dict[str, Any]:

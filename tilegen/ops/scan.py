@@ -14,11 +14,20 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic import Element, Node, common_type, to_type, type_of_element
+from tilegen.arithmetic.intervals import (
+    ValueRange,
+    apply_to_ranges,
+    clip_range,
+    fit_range,
+    has_range,
+    join_ranges,
+    sum_range,
+)
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.ops.computing import Computed, ElementLoop, prepare_share, stretch, stretch_all
-from tilegen.ops.elementwise import check_broadcast, evaluate_call
+from tilegen.ops.elementwise import check_broadcast, evaluate_call, measure_trees
 from tilegen.ops.flows import Flow, broadcast
 from tilegen.ops.folding import identity_of
 from tilegen.ops.holding import is_held_alike
@@ -107,6 +116,26 @@ def _tree_of(call: Call) -> Node:
     src = call.expression.tree if call.expression else Element(0, call.regions["src"].buffer.dtype)
     carry = [type_of_element(call.regions["carry"].buffer.dtype)] if "carry" in call.regions else []
     return to_type(src, common_type([src.type, *carry]))
+
+
+def _ranges(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    """Of what any number of elements come to, up to all of them, and of all together."""
+    fields, type_, count = call.fields, _tree_of(call).type, call.regions["dst"].shape[call.fields.axis]
+    taken = values["src"] if call.expression is None else measure_trees(call, values, params)[0]
+    if taken is None or not has_range(type_) or fields.op == "prod":
+        return {}
+    own = fit_range(taken, type_)
+    function, first = FUNCTIONS[fields.op], int(identity_of(FUNCTIONS[fields.op], type_))
+    before = values["carry"] if "carry" in call.regions else ValueRange(first, first + 1)
+    assert before is not None
+    before = fit_range(before, type_)
+    last = count - 1 if fields.exclusive else count
+    sums = [sum_range(own, k) for k in (0 if fields.exclusive else 1, last)] if fields.op == "sum" else [own]
+    prefixes = [fit_range(apply_to_ranges(function, [before, x], type_), type_) for x in sums]
+    found = join_ranges([*prefixes, *([before] if fields.exclusive else [])])
+    all_of_them = sum_range(own, count) if fields.op == "sum" else own
+    made = {"dst": found, "carry": apply_to_ranges(function, [before, all_of_them], type_)}
+    return {n: clip_range(x, call.regions[n].buffer.dtype) for n, x in made.items() if n in call.regions}
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
@@ -258,5 +287,5 @@ OP = Op(
     edge="edge", pad="pad", expression="expr", named="with", check=_check, check_dtypes=refuse_uncomputed,
     reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width",), has_scratch=True),),
-    flows=lambda call, threads: _list_flows(call),
+    flows=lambda call, threads: _list_flows(call), ranges=_ranges,
 )  # fmt: skip
