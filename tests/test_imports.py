@@ -28,7 +28,7 @@ COMMANDS = {
     "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 240),
     "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 238),
     "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 238),
-    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 334),
+    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing"), 340),
 }
 
 
