@@ -275,6 +275,16 @@ def test_cta_by_cta() -> None:
     assert found(TEXTS["global"], lambda p: mutate(p, reads, exchange)) == "TG420"
 
 
+@pytest.mark.parametrize("cta", range(4))
+def test_one_cta_of_those_that_share_an_element(cta: int) -> None:
+    """Which of them is wrong does not matter: each is compared by itself."""
+
+    def twice_there(step: Move) -> tuple[Step, ...]:
+        return (step, When(equal(Var("bx", 4), cta), (step,)))
+
+    assert found(TEXTS["global"], lambda p: mutate(p, is_update, twice_there, nth=3)) == "TG420"
+
+
 def test_the_other_half_of_a_pair() -> None:
     """Two elements of 16 bits in one word trade places."""
 

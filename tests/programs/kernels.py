@@ -20,6 +20,7 @@ SMALL: dict[str, tuple[Mapping[str, int], ...]] = {
     "scan": ({"N": 20_000}, {"N": 1}, {"N": 8192}),
     "offsets_of_counts": ({"N": 20_000}, {"N": 3}),
     "max_columns": ({"M": 3000, "N": 64}, {"M": 1, "N": 32}, {"M": 2049, "N": 96}),
+    "column_sum_atomic": ({"M": 300, "N": 256}, {"M": 1, "N": 256}, {"M": 513, "N": 512}),
     "squared_error": ({"M": 300, "N": 7}, {"M": 1, "N": 1}, {"M": 64, "N": 1025}),
     "attention_backward": ({"BH": 1, "S": 130}, {"BH": 1, "S": 190, "causal": 1}),
 }

@@ -16,6 +16,7 @@ from tilegen.access.warp import (
     KINDS,
     LINE_BYTES,
     MATRIX_ROWS,
+    RED,
     SECTOR_BYTES,
     WARP_LANES,
     WIDTHS,
@@ -24,7 +25,6 @@ from tilegen.access.warp import (
     distinct,
     phases,
     sectors,
-    update_turns,
     wavefronts,
 )
 
@@ -35,6 +35,7 @@ __all__ = [
     "KINDS",
     "LINE_BYTES",
     "MATRIX_ROWS",
+    "RED",
     "SECTOR_BYTES",
     "WARP_LANES",
     "WIDTHS",
@@ -50,6 +51,5 @@ __all__ = [
     "phases",
     "sectors",
     "tma_sectors",
-    "update_turns",
     "wavefronts",
 ]  # fmt: skip

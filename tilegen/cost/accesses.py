@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
 
+from tilegen.access import RED
 from tilegen.cost.asynchronous import TMA, WGMMA, cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul, variables
 from tilegen.index.linear import linear
 from tilegen.plan import MatrixDescriptor, Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
 from tilegen.plan.contents import COSTED
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
-
-RED = "red"  # an atomic update
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
-from tilegen.cost.accesses import RED, Access, find_accesses, visit_role
+from tilegen.cost.accesses import Access, find_accesses, visit_role
 from tilegen.cost.asynchronous import (
     CP_ASYNC,
     TMA,
@@ -205,10 +205,6 @@ def _count_lanes(
         return _count_both(a, sides[0], sides[1], weights)
     if a.memory.traits.has_sectors:
         return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
-    if a.kind == RED:
-        turns, floor = access.update_turns(a.width_bytes, lanes), access.phases("st", a.width_bytes, lanes)
-        least = access.bytes_floor(a.width_bytes, lanes)
-        return np.array([weights.sum(), weights @ turns, weights @ floor, weights @ least, 0])
     parts = (
         access.wavefronts(a.kind, a.width_bytes, lanes), access.phases(a.kind, a.width_bytes, lanes),
         access.bytes_floor(a.width_bytes, lanes),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Formula, Index, Var, add, div, multiple, to_c, variables
 from tilegen.plan import (
@@ -46,14 +44,12 @@ from tilegen.plan import (
     When,
     effects,
     flatten,
-    list_updates,
     matrices,
     subscript,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.plan.instructions import BOX, READS, THREAD
 from tilegen.render.c_text import (
-    COMPLEX_PART,
     argument,
     comment_lines,
     element,
@@ -67,11 +63,13 @@ from tilegen.render.c_text import (
     with_note,
     zero_of,
 )
+from tilegen.render.casts import cast_text
 from tilegen.render.formulas import render_tree
 from tilegen.render.ladders import Ladder, fold_ladders, name_fold
 from tilegen.render.loops import Counter, find_counter
 from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
 from tilegen.render.page import Page, define, rank
+from tilegen.render.updates import render_update
 from tilegen.scopes import SCOPES
 
 WARPGROUP_THREADS = SCOPES["warpgroup"].threads
@@ -128,7 +126,7 @@ def _render_instruction(page: Page, step: Move | Map | Mma | Tma, noted: bool) -
     row = effects(step).instruction
     assert row is not None
     if row.function and isinstance(step, Move):
-        return _render_update(page, step)
+        return render_update(page, step)
     if row.prelude:
         return _render_prelude_call(page, step, row)
     if isinstance(step, Map):
@@ -150,18 +148,6 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     args += [_slot(slot) for slot in touched.slots]
     args += [_mask(step.peers)] if isinstance(step, Tma) and step.peers else []
     return str(page.steps.instruction(helper, args))
-
-
-def _render_update(page: Page, step: Move) -> str:
-    """A call of the function for this type and so many elements."""
-    memory, row = step.dst.memory, step.via
-    forms = list_updates(row.function, memory.dtype, memory.traits.state, ARCHES[page.plan.arch].features)
-    form, state = forms[step.elems], memory.traits.state
-    name = f"red_{state}_{form.name}"
-    parts = state, form.text, form.elems, form.count, form.word, form.mark
-    page.use_as(name, row.prelude, *parts)
-    registers = replace(row.operands[1], word=form.word)
-    return str(page.steps.instruction(name, [pointer(step.dst), _operand(step.src, registers, step)]))
 
 
 def _render_product(page: Page, step: Wgmma, noted: bool) -> str:
@@ -301,16 +287,6 @@ def _fill(page: Page, value: Any, dtype: str) -> tuple[str, str]:
     return literal(value, dtype)
 
 
-def _cast(page: Page, x: str, src: str, dst: str) -> str:
-    """The value of ``x``, of element type ``src``, as ``dst``: what NumPy and ml_dtypes give.
-
-    To an integer type: cut off, of what lies beyond it the last value, of a NaN 0 (NumPy leaves those two open).
-    Different here: a NaN stays a NaN, but its sign and payload may change.
-    """
-    parts = (COMPLEX_PART.get(src), COMPLEX_PART.get(dst))
-    return str(page.macros("casts.cu.j2").cast(x, DTYPES[src], DTYPES[dst], *parts)).strip("\n")
-
-
 def _render_compute(page: Page, step: Compute, noted: bool) -> str:
     """One assignment: the tree over the texts of its operands."""
     wholes = [to_c(x) if isinstance(x, (int, Var)) else f"({to_c(x)})" for x in step.wholes]
@@ -392,7 +368,7 @@ def _render_ladder(page: Page, step: Ladder) -> str:
 FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
     FILL.name: lambda page, step, srcs: _fill(page, step.value, step.dst.memory.dtype),
     CAST.name: lambda page, step, srcs: (
-        _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
+        cast_text(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
     ),
     BYTE_PERMUTE.name: lambda page, step, srcs: ("", ""),  # whole words: its own macro
 }  # fmt: skip

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tilegen.access import KINDS, WARP_LANES
+from tilegen.access import KINDS, RED, WARP_LANES
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import describe_functions
-from tilegen.cost.accesses import RED, Access
+from tilegen.cost.accesses import Access
 from tilegen.cost.asynchronous import CP_ASYNC, TMA, WGMMA
 from tilegen.cost.compiled import compiled_accesses, list_needed
 from tilegen.cost.count import Counted, count_access, count_worst

@@ -15,11 +15,18 @@ from tilegen.spec.data import Call, LetStatement, Nest, Region, Spec, Statement,
 from tilegen.spec.findings import Findings
 from tilegen.spec.form import name_of_result
 from tilegen.spec.outline import outline
+from tilegen.spec.program import Program
 from tilegen.spec.tables import Read
 
 _WHOLE = ("int", "uint", "bool")
 _LATER = "do it in a later pass"
 _BY = {True: "TMA", False: "threads"}
+
+
+def accumulated_arrays(spec: Spec) -> frozenset[str]:
+    """The global arrays that a kernel accumulates into, by the names of their roots."""
+    regions = (r for call in outline(spec).calls if call.accumulates for r in call.written)
+    return frozenset(r.buffer.root for r in regions if r.buffer.traits.is_array)
 
 
 def check_accumulated(spec: Spec, findings: Findings) -> None:
@@ -66,6 +73,14 @@ def find_unordered(spec: Spec, before: Iterable[str] = ()) -> frozenset[str]:
     ``before``: those that passes before this one have left.
     """
     return frozenset(_Flow(spec, before).unordered & {b.root for b in spec.buffers if b.traits.is_array})
+
+
+def list_unordered(program: Program) -> frozenset[str]:
+    """The arrays that hold such sums when all passes have run, by name."""
+    found: frozenset[str] = frozenset()
+    for one in program.passes:
+        found |= find_unordered(one.spec, found)
+    return found
 
 
 def check_unordered(spec: Spec, findings: Findings, before: Iterable[str] = ()) -> None:
