@@ -13,7 +13,7 @@ from specs.kernels import PROGRAMS, SPECS, draft, draft_spec
 import tilegen
 from tilegen.pipeline import load_kernel
 from tilegen.planner import plan_loaded, plan_spec
-from tilegen.proofs.tables import is_decided
+from tilegen.proofs.fillings import is_decided
 from tilegen.render import render
 from tilegen.render.programs import render_program
 

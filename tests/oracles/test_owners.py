@@ -18,10 +18,10 @@ from tilegen.errors import ProofError
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
+from tilegen.proofs.fillings import choose_contents, fill_spec, list_reads
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS
 from tilegen.proofs.owned_boxes import written_boxes
 from tilegen.proofs.owners import check_owners
-from tilegen.proofs.tables import choose_contents, fill_spec, list_reads
 from tilegen.spec.data import Spec
 
 UNDECIDED = {"gemm_f32", "hgemm_cluster", "permute_ring", "tiles_resident"}  # they divide by runtime numbers

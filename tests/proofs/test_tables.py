@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tilegen import pipeline
 from tilegen.errors import ProofError, SpecError
 from tilegen.index import Var, add, evaluate, table_value
-from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, TURNS, UPWARDS
+from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, SPREAD, TURNS, UPWARDS
 from tilegen.index.recurrences import recurrence
 from tilegen.interpret import interpret
 from tilegen.pipeline import Built
@@ -31,7 +31,7 @@ SPECS = Path(__file__).parents[2] / "specs"
 
 # ---------------------------------------------------------------- contents
 @given(
-    st.sampled_from([TURNS, LEAST, LARGEST, UPWARDS, HOLED]), st.integers(0, 1 << 20), st.integers(-9, 9),
+    st.sampled_from([TURNS, LEAST, LARGEST, UPWARDS, HOLED, SPREAD]), st.integers(0, 1 << 20), st.integers(-9, 9),
     st.integers(1, 70), st.integers(1, 4), st.integers(1, 5), st.integers(0, 7),
 )  # fmt: skip
 def test_contents_lie_in_their_range_and_go_on_as_their_rule_says(

@@ -82,10 +82,11 @@ def _find_stuck(spec: Spec, names: Sequence[str]) -> frozenset[str]:
     """What some op delivers, and another reads beside memory alone that cannot be carried out."""
     delivered = list_delivered(spec) & set(names)
     found: set[str] = set()
+    plain = _settle_for_a_look(spec)
     for at, roots in list_read_apart(spec) if delivered else ():
         if roots & delivered:
             try:
-                dispatch(*survey_calls(spec)[at])
+                dispatch(*survey_calls(plain)[at])
             except SpecError:
                 found |= roots & delivered
     return frozenset(found)

@@ -291,13 +291,21 @@ def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:
 
 
 def _follows_from_two(x: Index, n: Index, guards: Sequence[tuple[Index, Index]]) -> bool:
-    """Does x < n follow from two guards a < b, the second of which says enough of what the first leaves open?"""
+    """Does x < n follow from two guards a < b, the second of which says enough of what the first leaves open?
+
+    >>> i, first, n, most = Var("i", 99), Var("first", 99), Var("n", 999), Var("most", 99)
+    >>> pages = (n + 15) // 16
+    >>> _follows_from_two(i + first, most, [(i, pages - first), (n, most * 16 + 1)])
+    True
+    """
     for a, b in guards:
         wanted, given = _merge([linear(x), linear(n, -1)]), _merge([linear(a), linear(b, -1)])
         for k in _cancelling(wanted, given):
             left = _merge([wanted, {f: -k * c for f, c in given.items()}, {1: -k}])  # to be below 0
             up, down = (total((s * c, f) for f, c in left.items() if s * c > 0) for s in (1, -1))
-            if any(_follows(up, down, *other, 1) for other in guards if other != (a, b)):
+            divisors = sorted(_divisors(up) | _divisors(down))
+            others = (other for other in guards if other != (a, b))
+            if any(_follows(up, down, *other, d) for other in others for d in (1, *divisors)):
                 return True
     return False
 

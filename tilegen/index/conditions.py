@@ -158,7 +158,7 @@ def _derive(c: Index) -> list[Index]:
     """What follows from one comparison."""
     if not isinstance(c, Formula) or c.symbol != "<":
         return []
-    a, b = (total(_flatten(side)) for side in c.args)
+    a, b = _move_signs(*c.args)
     found = [less(a, part) for parts in _alternatives(b, "min") for part in parts]
     found += [less(part, b) for parts in _alternatives(a, "max") for part in parts]
     for parts in _alternatives(b, "max"):  # below the larger, and not below all of its parts but one
@@ -167,6 +167,19 @@ def _derive(c: Index) -> list[Index]:
     if isinstance(b, Formula) and b.symbol == "/":
         found.append(less(add(mul(a, b.args[1]), b.args[1]), add(b.args[0], 1)))
     return found
+
+
+def _move_signs(a: Index, b: Index) -> tuple[Index, Index]:
+    """The sides of a < b with what is taken away on one added on the other.
+
+    >>> from tilegen.index import Var
+    >>> n, bx, k = Var("n", 64), Var("bx", 64), Var("k", 64)
+    >>> [str(x) for x in _move_signs(k, sub(minimum(n, 9) * 8, bx))]
+    ['k + bx', 'min(n, 9) * 8']
+    """
+    left, right = _flatten(a), _flatten(b)
+    more, less_ = ([(-c, f) for c, f in side if c < 0] for side in (right, left))
+    return (total([*((c, f) for c, f in left if c > 0), *more]), total([*((c, f) for c, f in right if c > 0), *less_]))
 
 
 def _flatten(x: Index, sign: int = 1) -> list[tuple[int, Index]]:

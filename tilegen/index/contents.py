@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-TURNS, LEAST, LARGEST, UPWARDS, HOLED, OFFSETS = range(6)
+TURNS, LEAST, LARGEST, UPWARDS, HOLED, OFFSETS, SPREAD = range(7)
 NAMES = {
     TURNS: "all of their range in turns", LEAST: "their least value", LARGEST: "their largest value",
-    HOLED: "one element that names no place",
+    HOLED: "one element that names no place", SPREAD: "each another value than its neighbours",
 }  # fmt: skip
 HOLE = 1  # the element that names no place, of distinct ones that may name none
 _TURN = 8  # values of a range in turns, before those near numbers of the text
@@ -41,12 +41,16 @@ def content(*table: Any) -> Any:
     ([10, 19, 11, 15, 18, 12, 14, 17, 10], [0, -1, 2, -1, -1])
     >>> content(OFFSETS, 0, np.arange(6), 0, 21, 1, 5, 0, 7, 1).tolist()
     [0, 0, 7, 8, 8, 20]
+    >>> content(SPREAD, 0, np.arange(6), -1, 3, 1).tolist()
+    [-1, 0, 1, 2, -1, 0]
     """
     kind, key, number, low, high, step, *marks = table
     if kind in (UPWARDS, HOLED):
         return _upwards(number + shift_of(key), (low, high, step), (number == HOLE) & (kind == HOLED))
     if kind == OFFSETS:
         return _offsets(number, high - 1, *marks)
+    if kind == SPREAD:  # as UPWARDS, of values that are promised to be nothing but in the range
+        return low + (number + shift_of(key)) % ((high - low + step - 1) // step) * step
     last = (high - low - 1) // step  # the largest multiple
     if kind == TURNS:
         places = [0, last, 1, (last + 1) // 2, last - 1, 2, last // 2, last - 2]

@@ -391,9 +391,18 @@ def ceil_div(x: Index, n: Index) -> Index:
 
 
 @lru_cache(maxsize=1 << 16, typed=True)
+def _is_element_below(a: Index, b: Index) -> bool:
+    """Is ``b`` the end of the range of an element of a table, whose sizes are not known?"""
+    if not isinstance(a, Formula) or a.symbol not in ("table", "max"):
+        return False
+    if a.symbol == "table":
+        return bool(a.args[4] == b)
+    return all(_is_element_below(x, b) or bound(x) <= least(b) for x in a.args)
+
+
 def less(a: Index, b: Index) -> Index:
-    """a < b; True or False when the ranges decide it."""
-    if bound(a) <= least(b):
+    """a < b; True or False when the ranges decide it, or what an element of a table is."""
+    if bound(a) <= least(b) or _is_element_below(a, b):
         return True
     if least(a) >= bound(b) - 1:
         return False

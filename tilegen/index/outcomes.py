@@ -65,12 +65,13 @@ class Outcomes:
 
 def find_outcomes(
     seen: Sequence[Index], inner: Sequence[tuple[Var, Index]], outer: Sequence[Var],
-    tried: Sequence[Mapping[str, int]] = (),
+    tried: Sequence[Mapping[str, int]] = (), holds: Sequence[Index] = (),
 ) -> Outcomes:  # fmt: skip
     """Joint outcomes of what is seen, comparisons and remainders, over all values of the variables.
 
     ``inner``: variables that count from 0, with their counts; ``outer``: those that tell cases apart, such as sizes,
-    and ``tried`` values of these. All other variables are taken at both ends of their ranges.
+    and ``tried`` values of these. All other variables are taken at both ends of their ranges. ``holds``: conditions on
+    the outer variables that always hold.
 
     >>> k, n = Var("k", 1024), Var("n", 1025, 1, 1)
     >>> found = find_outcomes([Formula("==", (n, k + 1), 2), Formula("==", (k, 76), 2)], [(k, n)], [n])
@@ -80,7 +81,7 @@ def find_outcomes(
     names = {v.name for v, _ in inner} | {v.name for v in outer}
     ends = _ends_of([*seen, *(n for _, n in inner)], names)
     inner = [(v, maximum(substitute(n, ends[0]), substitute(n, ends[-1]))) for v, n in inner]
-    asked = [substitute(x, at) for at in ends for x in seen] + [less(v, n) for v, n in inner]
+    asked = [substitute(x, at) for at in ends for x in seen] + [less(v, n) for v, n in inner] + [*holds]
     search = _Search.of(asked, [v for v, _ in inner], outer)
     with np.errstate(divide="ignore", invalid="ignore"):
         points = search.find_points({v.name: np.array([case[v.name] for case in tried], np.int64) for v in outer})
@@ -88,6 +89,8 @@ def find_outcomes(
         return Outcomes(np.zeros((0, len(seen)), np.int64), (), np.zeros(0, np.bool_), (), False)
     for v, count in inner:
         points = _keep(points, points[v.name] < np.asarray(evaluate(count, points)))
+    for c in holds:
+        points = _keep(points, np.asarray(evaluate(c, points), np.bool_))
     many = len(next(iter(points.values())))
     at = {name: np.tile(x, len(ends)) for name, x in points.items()}
     at |= {name: np.repeat([one[name] for one in ends], many) for name in ends[0]}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Formula, Index, Var, add, bound, div, sub, substitute, total, variables
 from tilegen.index.bounds import highest
-from tilegen.index.contents import HOLE, HOLED, OFFSETS, UPWARDS, first_place, period_of, shift_of
+from tilegen.index.contents import HOLE, HOLED, OFFSETS, SPREAD, UPWARDS, first_place, period_of, shift_of
 from tilegen.index.linear import linear
 
 Ints = NDArray[np.int64]
@@ -226,12 +226,12 @@ def _element(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | No
     number = parts[2]
     if any(p.rise for p in parts[3:]) or (kind == OFFSETS and number.rise):
         return None
-    if kind not in (UPWARDS, HOLED) or not number.rise:
+    if kind not in (UPWARDS, HOLED, SPREAD) or not number.rise:
         repeated = number if not number.rise else number.repeat(period_of(kind, marks))
         return _join([replace(repeated, rise=0), *parts[3:]])
     if not isinstance(low, int):
         return None
-    count = div(add(sub(high, int(first_place(low, step))), step - 1), step)
+    count = div(add(sub(high, low if kind == SPREAD else int(first_place(low, step))), step - 1), step)
     turns = HOLE, HOLE + 1, sub(count, shift_of(key))
     crossed = [_comparison(Formula("<", (at, turn), 2), [number, Recurrence()], v) for turn in turns]
     known = [c for c in crossed if c is not None]

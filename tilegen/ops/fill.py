@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic.formats import reject_value, say_range
-from tilegen.arithmetic.intervals import ValueRange
+from tilegen.arithmetic.intervals import ValueRange, has_range
 from tilegen.errors import Flaw
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -48,6 +48,8 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 
 
 def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    if not has_range(call.regions["dst"].buffer.dtype):
+        return {}  # floats, which may be infinite
     value = int(call.fields.value)
     return {"dst": ValueRange(value, value + 1)}
 

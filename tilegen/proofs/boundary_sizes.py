@@ -107,11 +107,13 @@ def boundary_sizes(
     unshown: dict[Index, None] = {}
     for group in dict.fromkeys(groups):
         named = {v.name for x in (*group.seen, *(n for _, n in group.inner)) for v in variables(x)}
+        named -= _find_shifts(spec, group, named)
         outer = [var for name, var in own.items() if name in named]
         fixed = {name: value for name, value in default.items() if name not in named}
         seen = [substitute(x, fixed) for x in group.seen]
         inner = [(v, substitute(n, fixed)) for v, n in group.inner]
-        found = find_outcomes(seen, inner, outer, [{v.name: case[v.name] for v in outer} for case in tried])
+        holds = [c for c in (substitute(x, fixed) for x in spec.known) if not isinstance(c, int)]
+        found = find_outcomes(seen, inner, outer, [{v.name: case[v.name] for v in outer} for case in tried], holds)
         undecided |= {x: None for x, known in zip(group.seen, seen, strict=True) if known in found.undecided}
         unshown |= {} if found.are_all else dict.fromkeys(group.seen)
         for values, is_tried in zip(found.shown, found.is_tried, strict=True):
@@ -120,6 +122,47 @@ def boundary_sizes(
                 case = next((case for case in options[:_MOST_OPTIONS] if is_sized(spec, case)), None)
                 cases |= {} if case is None else {tuple(case.items()): case}
     return BoundarySizes(tuple(cases.values()), tuple(undecided), tuple(unshown))
+
+
+def _find_shifts(spec: Spec, group: Joined, named: Set[str]) -> set[str]:
+    """The elements of tables of a group that only shift a size, of which any value shows all: as where a piece begins,
+    if nothing but how far it lies from the end of the array counts.
+    """
+    asked = [*group.seen, *(n for _, n in group.inner)]
+    asked += [c for c in spec.known if not named.isdisjoint(names_of(c))]
+    sizes = {p.name for p in spec.params if p.var is not None and p.name in named} - {*spec.elements}
+    return {
+        element for element in spec.elements
+        if element in named and any(all(find_shift(x, {element, size}) == 0 for x in asked) for size in sizes)
+    }  # fmt: skip
+
+
+def find_shift(x: Index, names: Set[str]) -> int | None:
+    """By how much an expression grows where each of some variables is one more; None where no rule says.
+
+    >>> n, k = Var("n", 99), Var("k", 9)
+    >>> find_shift(Formula("min", (k + 8, n), 99), {"n", "k"}), find_shift(less(k + 8, n), {"n", "k"})
+    (1, 0)
+    >>> find_shift(less(8, n), {"n"})
+    """
+    if isinstance(x, Var):
+        return int(x.name in names)
+    if not isinstance(x, Formula) or names.isdisjoint(names_of(x)):
+        return 0
+    parts = [find_shift(a, names) for a in x.args]
+    known = [p for p in parts if p is not None]
+    if len(known) < len(parts):
+        return None
+    if x.symbol == "+":
+        return sum(known)
+    if x.symbol == "-":
+        return known[0] - known[1]
+    if x.symbol == "*" and isinstance(x.args[1], int):
+        return known[0] * x.args[1]
+    arms = known[1:] if x.symbol == "?" and known[0] == 0 else known
+    if len({*arms}) > 1:
+        return None
+    return 0 if x.symbol in COMPARING or not arms[0] else arms[0] if x.symbol in ("min", "max", "?") else None
 
 
 def list_untold(

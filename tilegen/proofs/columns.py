@@ -21,6 +21,7 @@ from tilegen.index import (
     maximum,
     minimum,
     mod,
+    multiple,
     names_of,
     select,
     sub,
@@ -36,6 +37,7 @@ from tilegen.plan import Plan, default_values, plain_name
 from tilegen.proofs.observed import (
     Loops,
     Observed,
+    elements_in,
     find_sized_axes,
     list_counts,
     list_observed,
@@ -157,7 +159,7 @@ def _find_distance(q: Observed, meant: Observed, sized: frozenset[str]) -> Index
     """
     trips = {plain_name(trip.name): trip for trip, _ in q.loops}
     loops = {trip.name for trip, _ in meant.loops}
-    inside = names_of(meant.x) - ({*CTA_AXES, *CLUSTER_AXES, *sized} - loops)
+    inside = names_of(meant.x) - ({*CTA_AXES, *CLUSTER_AXES, *sized} - loops) - elements_in(meant.x)
     begin = substitute(meant.x, {name: trips.get(name, 0) if name in loops else 0 for name in inside})
     apart = sub(distribute(q.x), distribute(begin))
     named = sized | {trip.name for name, trip in trips.items() if name in sized}
@@ -299,7 +301,13 @@ def _columns_of_place(
     for place in places_beside(q, meant):
         apart = take_apart(q, place, params)
         if apart is not None:
-            yield Column((apart.differing, mod(apart.own, q.aligned)), loops, guards, (apart.rest,), apart)
+            yield Column((apart.differing, _align(apart.own, q.aligned)), loops, guards, (apart.rest,), apart)
+
+
+def _align(place: Index, elems: int) -> Index:
+    """A place modulo the elements after which it is as aligned as before, without its terms that are multiples."""
+    terms = ((c, f) for f, c in linear(place).items())
+    return mod(total((c, f) for c, f in terms if (c if f == 1 else c * multiple(f)) % elems), elems)
 
 
 def _column_by_distance(
@@ -309,7 +317,7 @@ def _column_by_distance(
     first = next(iter(meant.get(q.array, ())), None)
     if first is None:
         return Column((q.x,), loops, guards)
-    told = {*CTA_AXES, *CLUSTER_AXES, *params}
+    told = {*CTA_AXES, *CLUSTER_AXES, *params, *elements_in(first.x)}
     begin = substitute(first.x, {v.name: 0 for v in variables(first.x) if v.name not in told})
     return Column((sub(q.x, begin), mod(q.x, q.aligned)), loops, guards)
 

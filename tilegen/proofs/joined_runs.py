@@ -16,7 +16,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import SizedCtas, interpret_sizes, may_join_sizes
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan
-from tilegen.proofs.meaning import compare_outcome, proving_domain, proving_inputs
+from tilegen.proofs.meaning import compare_outcome, list_apart, proving_domain, proving_inputs
 from tilegen.proofs.run_integers import find_run
 from tilegen.proofs.runs import ProofRun, check_run, count_run
 from tilegen.proofs.trips import has_room, is_affordable
@@ -66,7 +66,10 @@ def _join(spec: Spec, plan: Plan, runs: Sequence[ProofRun]) -> list[list[int]]:
 
 def _check_at_once(spec: Spec, plan: Plan, runs: Sequence[ProofRun]) -> list[Checked]:
     (inputs,) = proving_inputs(spec, plan, runs[0].case)  # of hashes, which are the same at all sizes
-    outcomes = interpret_sizes(plan, [SizedCtas(run.ctas, run.case) for run in runs], inputs, proving_domain(spec))
-    for run, outcome in zip(runs, outcomes, strict=True):
-        compare_outcome(spec, outcome, inputs, run.case, ALL_TRIPS)
-    return [(outcome.steps, ALL_TRIPS) for outcome in outcomes]
+    parts = [(k, own) for k, run in enumerate(runs) for own in list_apart(spec, run.ctas)]
+    sized = [SizedCtas(own, runs[k].case) for k, own in parts]
+    steps = [0] * len(runs)
+    for (k, _), outcome in zip(parts, interpret_sizes(plan, sized, inputs, proving_domain(spec)), strict=True):
+        compare_outcome(spec, outcome, inputs, runs[k].case, ALL_TRIPS)
+        steps[k] += outcome.steps
+    return [(taken, ALL_TRIPS) for taken in steps]

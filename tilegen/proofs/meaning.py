@@ -19,7 +19,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Record, interpret, record
 from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, UNWRITTEN, Fault
 from tilegen.interpret.run import Outcome
-from tilegen.interpret.threads import whole_clusters
+from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
@@ -144,14 +144,33 @@ def exact_limit(spec: Spec) -> int:
     return 1 << 24
 
 
+def list_apart(spec: Spec, ctas: Sequence[Cta]) -> list[tuple[Cta, ...]]:
+    """The CTAs that run together: all, or a cluster at a time where elements of tables are sizes, as all CTAs read the
+    same elements then, and may write what these name.
+    """
+    if not spec.elements:
+        return [tuple(ctas)]
+    clusters: dict[Cta, tuple[Cta, ...]] = {}
+    for cta in ctas:
+        first = whole_clusters([cta], spec.cluster)[0]
+        clusters[first] = (*clusters.get(first, ()), cta)
+    return [*clusters.values()]
+
+
 def check_meaning(
-    spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int], seed: int = 1,
-    trips: Trips = ALL_TRIPS,
-) -> int:  # fmt: skip
+    spec: Spec, plan: Plan, ctas: Sequence[Cta], params: Mapping[str, int], seed: int = 1, trips: Trips = ALL_TRIPS
+) -> int:
     """Run CTAs in NumPy and compare what they wrote with the spec's meaning, bit for bit. Returns the steps run.
 
     ``trips``: those of its loops that run; raises Unsteady where others cannot be left out.
     """
+    return sum(_check_together(spec, plan, own, params, seed, trips) for own in list_apart(spec, ctas))
+
+
+def _check_together(
+    spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int], seed: int,
+    trips: Trips,
+) -> int:  # fmt: skip
     steps, domain = 0, proving_domain(spec)
     for inputs in proving_inputs(spec, plan, params, seed):
         try:

@@ -15,20 +15,25 @@ from tilegen.index import (
     Var,
     add,
     any_of,
+    bound,
     conjuncts,
     div,
     every,
+    least,
     less,
     maximum,
     minimum,
     mod,
     mul,
+    names_of,
     not_,
+    replace_part,
     select,
     sub,
     substitute,
     variables,
 )
+from tilegen.index.contents import SPREAD
 from tilegen.index.runs import counter
 from tilegen.kept import keep_of_two
 from tilegen.plan import Block, Compute, Let, Plan, Repeat, Step, Tma, Touch, Visit, begin, plain_name, walk
@@ -48,7 +53,31 @@ def list_observed(spec: Spec, plan: Plan) -> list[Observed]:
     """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
     told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
     found = dict.fromkeys((*(replace(q, is_of_spec=True) for q in _asked_by_spec(spec)), *_asked_by_plan(plan)))
-    return [q for q in found if q.array or told & {*q.names}]
+    return [replace(q, x=_hide_elements(q.x)) if q.array else q for q in found if q.array or told & {*q.names}]
+
+
+_ELEMENT = "element "  # the beginning of a name that no spec gives
+
+
+def _hide_elements(x: Index) -> Index:
+    """A place with a variable for each element of a table that names nothing but places.
+
+    The plan reads the spec's elements (``terms``), so one is the same in both: wherever it lies a place moves with it.
+    """
+    if not isinstance(x, Formula) or not parts_with(x, ("table",)):
+        return x
+    for part in parts_with(x, ("table",)):
+        if part.args[0] == SPREAD:
+            plain = {v.name: replace(v, name=plain_name(v.name)) for v in variables(part)}
+            low = least(part.args[3])
+            name = f"{_ELEMENT}{substitute(part, plain)}"
+            x = replace_part(x, part, Var(name, bound(part.args[4]), 1, low))
+    return x
+
+
+def elements_in(*parts: Index) -> frozenset[str]:
+    """The variables that stand for elements of tables."""
+    return frozenset(name for x in parts for name in names_of(x) if name.startswith(_ELEMENT))
 
 
 def meant_places(asked: Sequence[Observed]) -> dict[str, list[Observed]]:
@@ -269,6 +298,8 @@ def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
             for x, n in zip(at, region.buffer.shape, strict=True):
                 yield Observed(less(-1, x), loops, guards)
                 yield Observed(less(x, n), loops, guards)
+            for d, end in region.limits:
+                yield Observed(less(at[d], substitute(end, meant.values)), loops, guards)
             for x in region.buffer.layout.place(at, region.buffer.counted_shape).values():
                 is_global = region.buffer.traits.is_array
                 array = region.buffer.root if is_global else ""

@@ -51,10 +51,13 @@ class CountedOwners:
     unsure: tuple[tuple[str, str], ...] = ()
 
 
-def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
-    """Count the owners of all elements: at the usual sizes, the largest, and wherever owners may change."""
-    by_number = own_by_number(written_boxes(spec))
-    usual, owns, reads = parameter_cases(spec), by_number.boxes, read_boxes(spec)
+def check_owners(spec: Spec, plan: Plan, boxes: Sequence[Owned] | None = None) -> CountedOwners:
+    """Count the owners of all elements: at the usual sizes, the largest, and wherever owners may change.
+
+    ``boxes``: those that are written, in place of all of the spec's, and none is read.
+    """
+    by_number = own_by_number(written_boxes(spec) if boxes is None else boxes)
+    usual, owns, reads = parameter_cases(spec), by_number.boxes, read_boxes(spec) if boxes is None else ()
     usual += [case for case in launch_cases(spec, usual[0]) if case not in usual]
     sizes = owner_sizes(spec, owns, usual[0])
     found: list[tuple[Case, Finding]] = [(usual[0], f) for f in by_number.wrong]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import variables
-from tilegen.index.contents import NAMES
 from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
@@ -19,6 +18,7 @@ from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
+from tilegen.proofs.fillings import Filling, add_contents, fill_each
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
@@ -29,6 +29,7 @@ from tilegen.proofs.meaning import (
     describe_fault,
     digest_meaning,
     digest_outcome,
+    list_apart,
     mark_of,
     parameter_cases,
 )
@@ -40,7 +41,6 @@ from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.run_integers import find_run
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
-from tilegen.proofs.tables import add_contents, choose_contents, fill_both
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.value_ranges import check_claimed_values
@@ -85,13 +85,13 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     """
     notes = _check_places(spec, plan)
     if not has_tables(plan):
-        return _prove_runs(spec, plan, processes, notes)
+        return _prove_filled(Filling(spec, plan), processes, notes)
     proofs = []
-    for contents in choose_contents(spec):
+    for filled in fill_each(spec, plan):
         try:
-            proofs.append(_prove_runs(*fill_both(spec, plan, contents), processes, notes))
+            proofs.append(_prove_filled(filled, processes, notes))
         except ProofError as error:
-            raise ProofError(add_contents(error.diagnostics, NAMES[contents.kind])) from None
+            raise ProofError(add_contents(error.diagnostics, filled.words)) from None
     return _join_proofs(proofs)
 
 
@@ -126,14 +126,20 @@ def _join_proofs(proofs: Sequence[Proof]) -> Proof:
     )  # fmt: skip
 
 
-def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) -> Proof:
+def _prove_filled(filled: Filling, processes: int, notes: Sequence[str]) -> Proof:
     """Owners, then runs, of a kernel that reads no tables; ``notes`` are those so far."""
+    proof = _prove_owners(filled.spec, filled.plan) if filled.has_owners else Proof((), 0)
+    proof = replace(proof, notes=(*notes, *proof.notes))
+    return _prove_runs(filled, processes, proof) if filled.has_runs else proof
+
+
+def _prove_owners(spec: Spec, plan: Plan) -> Proof:
+    """What counting owners shows, and the notes of that. Raises ProofError for an element of two owners, or of none."""
     errors: list[Diagnostic] = []
-    notes = list(notes)
     owners = check_owners(spec, plan)
     unwritten = {name: f"may leave elements unwritten ({why})" for name, why in owners.unsure}
     warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten] + find_zeros(spec)
-    notes += owners.notes
+    notes = [*owners.notes]
     for case, f in owners.found:
         if f.severity == "error":
             errors.append(_finding(spec, f))
@@ -145,8 +151,14 @@ def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) ->
             notes.append(f.message)
     if errors:
         raise ProofError(errors)
+    return Proof((), 0, tuple(warnings), tuple(notes), None, tuple(unwritten.items()))
+
+
+def _prove_runs(filled: Filling, processes: int, owned: Proof) -> Proof:
+    """Runs of a kernel that reads no tables; ``owned``: what is known of it before."""
+    spec, plan = filled.spec, filled.plan
     chosen = choose_runs(spec, plan)
-    runs, notes = chosen.runs, [*notes, *chosen.notes]
+    runs, notes = chosen.runs, [*owned.notes, *chosen.notes]
     exact, of_floats = _carry_out_all(spec, plan, runs, processes)
     notes += of_floats
     if not exact[0][0]:
@@ -159,11 +171,12 @@ def _prove_runs(spec: Spec, plan: Plan, processes: int, notes: Sequence[str]) ->
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     steps = [taken for taken, _ in exact]
     first = sum(steps[: len(parameter_cases(spec))])
-    warnings += needless_syncs(spec, plan, runs, first)
+    warnings = (*owned.warnings, *needless_syncs(spec, plan, runs, first))
     drawn = None if sample is None else (tuple(sample.case.items()), sample.ctas)
     return Proof(
-        done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn, tuple(unwritten.items())
-    )
+        done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn,
+        owned.unwritten,
+    )  # fmt: skip
 
 
 def _say_too_many(spec: Spec) -> Diagnostic:
@@ -185,7 +198,9 @@ def _carry_out_all(
     """
     with_floats = computes(spec)
     is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
-    has_parts = len(runs) == 1 and with_floats and is_long and processes > 1 and not find_run(spec)
+    has_parts = (
+        len(runs) == 1 and with_floats and is_long and processes > 1 and not spec.elements and not find_run(spec)
+    )
     if has_parts and (done := _carry_out_in_parts(spec, plan, runs[0], processes)) is not None:
         return done
     processes = processes if is_long else 1
@@ -245,7 +260,10 @@ def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str
     if not all(names.isdisjoint((*CTA_AXES, *CLUSTER_AXES)) for names in names_in_conditions(plan)):
         ctas = cover_outcomes(plan, list_conditions(plan), run.case, run.ctas)
     try:
-        return [str(found) for found in check_floats(spec, plan, ctas, run.case, trips=trips)]
+        parts = list_apart(spec, ctas)
+        found = [one for own in parts for one in check_floats(spec, plan, own, run.case, trips=trips)]
+        nearest = {one.name: one for one in sorted(found, key=lambda one: one.error / (one.bound or 1))}
+        return [str(nearest[name]) for name in dict.fromkeys(one.name for one in found)]
     except FaultFound as found:
         return ProofError(describe_fault(spec, found))
     except (ProofError, Unsteady, AssertionError) as wrong:

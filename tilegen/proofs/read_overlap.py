@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from tilegen.index import (
+    Formula,
     Index,
     Var,
     add,
@@ -26,6 +27,7 @@ from tilegen.index import (
     substitute,
     total,
 )
+from tilegen.index.contents import SPREAD
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.observed import Loops
 from tilegen.proofs.owned_boxes import Owned, read_boxes, touched_boxes
@@ -66,6 +68,7 @@ def list_read_overlaps(
     near = max([1, *periods.values()])
     written = written_roots(spec)
     boxes = dict.fromkeys(box for box in touched_boxes(spec) if of_written or box.memory.name not in written)
+    boxes = {box: None for box in boxes if not any(map(_names_spread, box.start))}
     both = {*read_boxes(spec)}
     found: dict[Overlap, None] = {}
     for box, other in product(boxes, boxes):
@@ -80,6 +83,13 @@ def list_read_overlaps(
                 found |= {} if seen is None else {seen: None}
                 found |= dict.fromkeys(_see_ends(box, other, numbers, told, near))
     return tuple(found)
+
+
+def _names_spread(x: Index) -> bool:
+    """Is it the place of an element that is unlike its neighbours? Boxes at those lie apart, which shows all."""
+    if not isinstance(x, Formula):
+        return False
+    return (x.symbol == "table" and x.args[0] == SPREAD) or any(map(_names_spread, x.args))
 
 
 def _flatten(box: Owned) -> Owned:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilegen.index import Formula, Index, add, evaluate, every, mul, names_of, sub, substitute, total, variables
 from tilegen.index.linear import linear
 from tilegen.plan import plain_name
-from tilegen.proofs.observed import Observed, part_naming
+from tilegen.proofs.observed import Observed, elements_in, part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 AXES = frozenset((*CTA_AXES, *CLUSTER_AXES))
@@ -43,16 +43,17 @@ def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart |
     """None where the parts cannot be told apart, or where the rest depends on trips of the spec's loops."""
     trips = {plain_name(trip.name): trip for trip, _ in q.loops}
     loops = {trip.name for trip, _ in meant.loops}
-    inside = {v.name for v in variables(meant.x)} - AXES - {*params}
+    axes = AXES | elements_in(q.x, meant.x)
+    inside = {v.name for v in variables(meant.x)} - axes - {*params}
     place, spec = (
         distribute(q.x),
         distribute(substitute(meant.x, {name: trips.get(name, 0) for name in inside & loops})),
     )
     begin = substitute(spec, {name: 0 for name in inside - loops})
-    own, of_begin, of_spec = (part_naming(x, {*AXES}) for x in (place, begin, spec))
+    own, of_begin, of_spec = (part_naming(x, {*axes}) for x in (place, begin, spec))
     rest, of_rest, whole = sub(place, own), sub(begin, of_begin), sub(spec, of_spec)
     differing, same = sub(own, of_begin), sub(rest, of_rest)
-    if AXES.isdisjoint(v.name for v in variables(differing)):
+    if axes.isdisjoint(v.name for v in variables(differing)):
         differing, same = 0, add(differing, same)
     threads = names_of(same)
     guards = tuple(g for g in q.guards if names_of(g) <= threads)
@@ -60,7 +61,7 @@ def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart |
     left = {v.name for x in (rest, of_rest, found.rest, whole, found.box) for v in variables(x)}
     told = {plain_name(v.name) for x in (found.rest, found.box) for v in variables(x)}
     is_moved = not (inside - loops).isdisjoint(v.name for v in variables(of_spec))
-    return None if left & AXES or told & loops or is_moved else found
+    return None if left & axes or told & loops or is_moved else found
 
 
 def distribute(x: Index) -> Index:

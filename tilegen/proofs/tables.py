@@ -1,158 +1,18 @@
-"""Kernels that read tables: proved with all kinds of contents, and their places for every content that is promised.
-
-What a table holds is not known, so ranges and alignments follow from what its array promises alone. Everything else
-is shown with contents that are functions of the element (plan/contents.py): each turns the spec and its plan into ones
-that read no table, of which all is proved as of any other.
-"""
+"""Who owns what lies at places of tables: boxes are moved to where the number of the table's element has them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tilegen.errors import Diagnostic
-from tilegen.index import (
-    Formula,
-    Index,
-    Var,
-    add,
-    bound,
-    conjuncts,
-    every,
-    least,
-    mul,
-    names_of,
-    sub,
-    substitute,
-    total,
-)
+from tilegen.index import Formula, Index, add, bound, conjuncts, every, least, mul, sub, total
 from tilegen.index.bounds import is_below
-from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, TURNS, UPWARDS
+from tilegen.index.contents import OFFSETS, SPREAD, TURNS, UPWARDS
 from tilegen.index.linear import linear
-from tilegen.ops.tables import value_of_read
-from tilegen.plan import Plan
-from tilegen.plan.contents import Contents, fill_tables, has_tables
 from tilegen.proofs.finding import MAY_BE_EQUAL, Finding
-from tilegen.proofs.observed import wholes_of
 from tilegen.proofs.owned_boxes import Owned
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Call, LetStatement, Nest, Spec, Statement
-from tilegen.spec.outline import deciding, outline
-from tilegen.spec.tables import Read
-
-_MOST_MARKS = 24
 
 
-def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
-    """The spec and its plan with contents in place of tables: neither reads one."""
-    return fill_spec(spec, contents), fill_tables(plan, contents)
-
-
-def fill_spec(spec: Spec, contents: Contents) -> Spec:
-    """The spec with contents in place of tables."""
-    return replace(spec, ops=_fill(spec, spec.ops, contents))
-
-
-def _fill(spec: Spec, statements: Sequence[Statement], contents: Contents) -> tuple[Statement, ...]:
-    filled: list[Statement] = []
-    for s in statements:
-        if isinstance(s, Nest):
-            s = replace(s, body=_fill(spec, s.body, contents))
-        elif isinstance(s, LetStatement):
-            entries = tuple(
-                (var, value_of_read(spec, x, contents) if isinstance(x, Read) else x) for var, x in s.entries
-            )
-            s = replace(s, entries=entries)
-        filled.append(s)
-    return tuple(filled)
-
-
-def fill_each(spec: Spec, plan: Plan) -> list[tuple[Spec, Plan]]:
-    """The spec and its plan with each of the contents that it is proved with; themselves where they read no tables."""
-    if not has_tables(plan):
-        return [(spec, plan)]
-    return [fill_both(spec, plan, contents) for contents in choose_contents(spec)]
-
-
-def choose_contents(spec: Spec) -> tuple[Contents, ...]:
-    """The contents that a kernel is proved with; of tables that name nothing but places, those of one kind.
-
-    Places move with the elements that name them. What an element decides is shown with values of all of its range, and
-    near the numbers that it meets. Where a CTA reads several, all are the least, and the largest, too.
-    """
-    decisions = tuple(_list_deciding(spec))
-    if not decisions:
-        return (Contents(TURNS),)
-    numbers = sorted({n for x in decisions for n in _numbers_in(x)})
-    marks = sorted({m for n in numbers for m in (n - 1, n, n + 1)})
-    some = marks[:: -(-len(marks) // _MOST_MARKS)] if marks else []
-    tables = [read.values for _, read in list_reads(spec)]
-    kinds = [TURNS]
-    kinds += [LEAST, LARGEST] if _reads_several(spec) or any(t.pieces is not None for t in tables) else []
-    kinds += [HOLED] if any(t.is_distinct and least(t.places[0]) < 0 for t in tables) else []
-    return tuple(Contents(kind, tuple(some) if kind == TURNS else ()) for kind in kinds)
-
-
-def is_decided(spec: Spec) -> bool:
-    """Does what tables hold decide more than where a kernel reads and writes?"""
-    return any(True for _ in _list_deciding(spec))
-
-
-def list_reads(spec: Spec) -> list[tuple[Var, Read]]:
-    """What the lets of a spec read, each under its variable, in the order of the text."""
-    lets = outline(spec).find(LetStatement)
-    return [(var, value) for s in lets for var, value in s.entries if isinstance(value, Read)]
-
-
-def _reads_several(spec: Spec) -> bool:
-    """May a CTA read several elements of one table?"""
-    fixed = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}  # in a CTA
-    for placed in outline(spec).placed:
-        values = dict(placed.meant.values)
-        for var, value in placed.statement.entries if isinstance(placed.statement, LetStatement) else ():
-            if not isinstance(value, Read):
-                values[var.name] = substitute(value, values)
-            elif any(names_of(substitute(x, values)) - fixed for x in value.at):
-                return True
-    return False
-
-
-def _list_deciding(spec: Spec) -> Iterator[Index]:
-    """Expressions over elements of tables that are more than a place which moves with one."""
-    elements: set[str] = set()
-    for placed in outline(spec).placed:
-        s = placed.statement
-        if isinstance(s, LetStatement):
-            for var, value in s.entries:
-                if isinstance(value, Read) or not elements.isdisjoint(names_of(value)):
-                    elements.add(var.name)
-                if not isinstance(value, Read) and not _moves_with(value, elements):
-                    yield value
-            continue
-        for x in (*deciding(s), *wholes_of(s)):
-            if not elements.isdisjoint(names_of(x)):
-                yield x
-        regions = s.regions.values() if isinstance(s, Call) else ()
-        yield from (x for region in regions for x in region.begins if not _moves_with(x, elements))
-
-
-def _moves_with(x: Index, elements: Collection[str]) -> bool:
-    """Is ``x`` a sum of multiples of elements, and of what names none?"""
-    return all(isinstance(f, Var | int) or names_of(f).isdisjoint(elements) for f in linear(x))
-
-
-def _numbers_in(x: Index) -> frozenset[int]:
-    if isinstance(x, Formula):
-        return frozenset[int]().union(*map(_numbers_in, x.args))
-    return frozenset([int(x)]) if isinstance(x, int) else frozenset()
-
-
-def add_contents(found: Sequence[Diagnostic], kind: str) -> list[Diagnostic]:
-    """What is wrong, with the contents of tables that show it."""
-    return [replace(d, message=f"{d.message}, where tables hold {kind}") for d in found]
-
-
-# ---------------------------------------------------------------- who owns what lies at places of tables
 @dataclass(frozen=True)
 class OwnersByNumber:
     """Boxes at places of tables, each moved to where the number of the table's element has it, and what is wrong.
@@ -218,7 +78,7 @@ def _move(owned: Owned) -> _Moved | str | None:
         return "a box lies at places of two tables" if elements else "one box lies at a place of a table, another not"
     ((d, element),) = elements
     kind, key, number, _, _, step, *_ = element.args
-    if kind not in (UPWARDS, TURNS):
+    if kind not in (UPWARDS, TURNS, SPREAD):
         return None
     if kind != UPWARDS:
         return "a table names the places, and nothing says that no two of its elements are the same"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from tilegen.index import to_c
+from tilegen.index import Index, substitute, to_c
 from tilegen.ops.placement import place_memories
 from tilegen.ops.tables import fetch_element
 from tilegen.ops.trusting import find_trust
-from tilegen.plan import Fetch, Plan, all_steps
+from tilegen.plan import Fetch, Plan, begin, plain_name, walk
 from tilegen.proofs.finding import UNPROVEN_CLAIM, Finding
-from tilegen.proofs.tables import list_reads
-from tilegen.spec.data import Spec
+from tilegen.spec.data import LetStatement, Spec
 from tilegen.spec.outline import outline, parts_of_cta
+from tilegen.spec.tables import Read
 
 
 def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
@@ -23,13 +24,31 @@ def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
 
 
 def _compare_fetches(spec: Spec, plan: Plan) -> Iterator[Finding]:
-    """Every element of a table that the plan reads is one that a let of the spec reads, under its name."""
+    """Every element of a table that the plan reads is one that a let of the spec reads, under its name.
+
+    The same names may stand for other values there, so numbers of elements are compared written out, too.
+    """
     memories = place_memories(spec)
-    meant = {fetch_element(spec, memories, var, read) for var, read in list_reads(spec)}
-    for step in all_steps(plan):
-        if isinstance(step, Fetch) and step not in meant:
-            place = f"{step.src.memory.name}[{to_c(step.src.offset)}]"
-            yield Finding(UNPROVEN_CLAIM, f"the plan reads {place} as {step.var.name}, and no let of the spec does")
+    meant: dict[Fetch, set[tuple[Index, Index]]] = {}
+    for placed in outline(spec).placed:
+        values = dict(placed.meant.values)
+        for var, x in placed.statement.entries if isinstance(placed.statement, LetStatement) else ():
+            if isinstance(x, Read):
+                wanted = fetch_element(spec, memories, var, x)
+                place = substitute(wanted.number, values), substitute(wanted.where, values)
+                meant.setdefault(wanted, set()).add(place)
+                values.pop(var.name, None)
+            else:
+                values[var.name] = substitute(x, values)
+    for role in plan.roles:
+        for visit in walk(role.steps, begin(role.threads)):
+            step, position = visit.step, visit.position
+            if isinstance(step, Fetch):
+                plain = {trip.name: replace(trip, name=plain_name(trip.name)) for trip, _ in position.loops}
+                number, where = (substitute(position.expand(x), plain) for x in (step.number, step.where))
+                if (number, where) not in meant.get(step, ()):
+                    said = f"the plan reads element {to_c(number)} of {step.src.memory.name} as {step.var.name}"
+                    yield Finding(UNPROVEN_CLAIM, f"{said}, and no let of the spec does")
 
 
 def _compare(what: str, meant: Any, planned: Any) -> Finding | None:

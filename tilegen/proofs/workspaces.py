@@ -21,6 +21,7 @@ from tilegen.plan import Plan, arrays
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.finding import NO_OWNER
 from tilegen.proofs.prove import Proof
+from tilegen.proofs.written_parts import is_part_written
 from tilegen.spec.data import Buffer, Call
 from tilegen.spec.outline import outline
 from tilegen.spec.program import Pass, Program
@@ -54,6 +55,8 @@ def _find_unwritten(
         if not any(m.name == name and m.access != "in" for m in arrays(plan)):
             continue
         unwritten = dict(proof.unwritten)
+        if name in unwritten and is_part_written(writer.spec, plan, reader.spec, name):
+            unwritten = {}
         if name in unwritten:
             reasons.append(f"pass '{writer.name}' {unwritten[name]}")
         elif writer.when is not True and writer.when != reader.when:

@@ -363,6 +363,8 @@ class Spec:
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     version: int = field(default=0, compare=False)  # of the language, as the text says; 0 where it does not
     before: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the passes that run before it
+    known: tuple[Index, ...] = ()  # conditions on params that hold in every launch; a text has none, proofs do
+    elements: tuple[str, ...] = ()  # params that stand for elements of tables, where proofs take these for sizes
 
     def threads_of(self, role: str) -> int:
         """The threads that run what stands in a role ("": outside of all)."""

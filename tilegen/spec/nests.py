@@ -110,6 +110,7 @@ def read_let(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[L
     if not entries.entries:
         raise Flawed("TG114", "a let needs a name", entries.mark, "for example 'let: {m: bx * 64}'")
     made: list[tuple[Var, Index | Read]] = []
+    is_whole = fields is not None
     for key, written in entries.entries:
         before = len(around.findings.found)
         with around.findings.collect():
@@ -118,8 +119,7 @@ def read_let(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[L
             around = _name_value(name, written, around, made)
             claimed += [var.name for var, _ in made if var.name not in claimed]
         if len(around.findings.found) > before or not made or made[-1][0].name != key.text:
-            around = replace(around, names=around.names.with_broken([key.text]))
-    is_whole = fields is not None and len(made) == len(entries.entries)
+            around, is_whole = replace(around, names=around.names.with_broken([key.text])), False
     return (LetStatement(tuple(made), node.key("let").mark) if is_whole else None), around
 
 

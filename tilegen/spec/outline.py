@@ -363,7 +363,8 @@ def written_roots(spec: Spec) -> frozenset[str]:
 
 
 def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
-    """Are pitches of what is written at least as long as its rows with these parameters, and can the grid be launched?
+    """Are pitches of what is written at least as long as its rows with these parameters, does what is known of them
+    hold, and can the grid be launched?
 
     Strides that the layout fixes are what the user wants, also where they are 0 or overlap; so is what is only read.
     """
@@ -378,4 +379,5 @@ def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
             if stride < reach and not isinstance(written, int):
                 return False
             reach = max(reach, stride * extent)
-    return all(0 < int(evaluate(g, case)) <= most for g, most in zip(spec.grid, GRID_LIMITS, strict=True))
+    holds = all(evaluate(c, case) for c in spec.known)
+    return holds and all(0 < int(evaluate(g, case)) <= most for g, most in zip(spec.grid, GRID_LIMITS, strict=True))

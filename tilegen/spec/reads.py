@@ -77,14 +77,15 @@ def _bounds(var: Var, values: Values) -> tuple[Index, ...]:
 
 
 def values_of_table(array: Buffer, mark: Mark | None) -> Values:
-    """The range of an array's elements as places: what its caller promises, or all that a byte holds.
+    """The range of an array's elements as places: its ``values``, or all that a byte holds.
 
-    Raises Flawed TG126 for an array that is none of global integers, or whose elements may be any number.
+    A caller promises them; of a workspace the build shows them. Raises Flawed TG126 for an array that is none of
+    integers of the grid, or whose elements may be any number.
     """
     kind, what = DTYPES[array.dtype], f"'{array.name}'"
-    if not array.traits.is_callers or kind.kind not in ("int", "uint"):
-        held = f"of {array.dtype}" if array.traits.is_callers else f"in {array.traits.words}"
-        message = f"a let reads global arrays of integers, and {what} is {held}"
+    if not array.traits.is_array or kind.kind not in ("int", "uint"):
+        held = f"of {array.dtype}" if array.traits.is_array else f"in {array.traits.words}"
+        message = f"a let reads global arrays and workspaces of integers, and {what} is {held}"
         raise Flawed("TG126", message, mark, "an op takes its elements: name a region of it there")
     if array.values is not None:
         return array.values
