@@ -407,6 +407,14 @@ __device__ __forceinline__ void store_stream_16(uint4 *p, uint4 x)
                  "r"(x.z), "r"(x.w) : "memory");
 }
 
+//// store_stream_4
+// 4 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
+__device__ __forceinline__ void store_stream_4(unsigned *p, unsigned x)
+{
+    asm volatile("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+                 "st.global.L2::cache_hint.u32 [%0], %1, once;\n\t}" ::"l"(p), "r"(x) : "memory");
+}
+
 //// store_stream_8
 // 8 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
 __device__ __forceinline__ void store_stream_8(uint2 *p, uint2 x)

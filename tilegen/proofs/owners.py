@@ -196,7 +196,7 @@ def find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[i
     """The values of a parameter at which an expression is not what it was before, for some value of all else; None for
     too many to look at.
     """
-    x = total((c, f) for f, c in linear(x).items() if f != 1 and var in variables(f))  # the other terms stay
+    x = total((c, f) for f, c in linear(x).items() if f != 1 and _names(f, var))  # the other terms stay
     fixed = {name: value for name, value in default.items() if name != var.name}
     others = sorted({v for v in variables(x) if v.name not in default}, key=lambda v: v.name)
     extents = [-(-(v.bound - v.least) // v.step) for v in others]
@@ -219,15 +219,17 @@ def rises_alone(x: Index, var: Var) -> bool:
     >>> rises_alone((n + 8191) // 8192 * 2 + 1, n), rises_alone(n % 3, n), rises_alone(9 - n, n)
     (True, False, False)
     """
-    if isinstance(x, int) or all(v.name != var.name for v in variables(x)):
-        return True
-    if isinstance(x, Var):
+    if isinstance(x, (int, Var)) or not _names(x, var):
         return True
     first, *rest = x.args
     is_positive = all(isinstance(n, int) and n > 0 for n in rest)
     if x.symbol in ("+", "min", "max"):
         return all(rises_alone(a, var) for a in x.args)
     return x.symbol in ("*", "/") and is_positive and rises_alone(first, var)
+
+
+def _names(x: Index, var: Var) -> bool:
+    return any(v.name == var.name for v in variables(x))
 
 
 def _bisect_changes(at: Callable[[int], int], values: range) -> Sequence[int] | None:
