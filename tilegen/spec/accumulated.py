@@ -171,7 +171,8 @@ def _decides(node: Apply, numbers: Collection[int]) -> bool:
     """Is a truth value, or an integer of a float, made of such an element?"""
     if not _holds(node, numbers):
         return False
-    return node.type == "bool" or (node.type.startswith("int") and any(a.type.startswith("float") for a in node.args))
+    to_integer = node.type.startswith(("int", "uint")) and any("float" in arg.type for arg in node.args)
+    return node.type == "bool" or to_integer
 
 
 def _holds(node: Node, numbers: Collection[int]) -> bool:
