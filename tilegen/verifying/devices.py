@@ -13,6 +13,7 @@ from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import corners, interpret
 from tilegen.pipeline import Built, BuiltProgram, Source, build, load
 from tilegen.proofs.against import Meaning, refuse
+from tilegen.proofs.composed import find_composed
 from tilegen.proofs.floats import FloatRun, computes, float_inputs
 from tilegen.proofs.nans import NanWatch
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
@@ -80,7 +81,12 @@ def verify_built(
     """
     if isinstance(built, BuiltProgram):
         carry_out = partial(carry_out_on_gpu, access) if device == "gpu" else carry_out_in_numpy
-        alone = lambda one, own: verify_built(one, device, own, None, access, processes)  # noqa: E731
+
+        def alone(one: Built, own: Sequence[int]) -> Verified:
+            """On the CPU, where it has to have what passes before it make: a GPU gets that with all of them."""
+            where = "cpu" if find_composed(one.spec) else device
+            return verify_built(one, where, own, None, access, processes)
+
         return verify_program(built, alone, carry_out, seeds, against)
     if device == "gpu":
         return verify_gpu(built, seeds, against, access, processes)
