@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from tilegen.arithmetic import Element
-from tilegen.arithmetic.values import Values
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import Diagnostic
 from tilegen.index import Formula, Index, add, bound, conjuncts, least, to_c
@@ -21,6 +20,7 @@ from tilegen.ops.indexed import index_dtype
 from tilegen.ops.trusting import list_scattered
 from tilegen.plan import Pick, Plan, begin, walk
 from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
+from tilegen.proofs.value_ranges import find_value_ranges
 from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import outline
 from tilegen.spec.pads import is_clipped
@@ -43,9 +43,8 @@ def check_scattered(spec: Spec) -> list[Diagnostic]:
             reads = any(r.buffer.root == dst.root for r in other.read)
             if reads or (any(r.buffer.root == dst.root for r in other.written) and not other.form.index):
                 does = "read" if reads else "written"
-                message = (
-                    f"'{dst.root}' is {does} here, and a scatter at {call.mark.spot if call.mark else 'another op'}"
-                )
+                spot = f" at {call.mark.spot}" if call.mark else ""
+                message = f"'{dst.root}' is {does} here, and a scatter{spot}"
                 message += " stores to it: nothing says that these are other elements"
                 hint = "a later pass may do it, or let both write arrays of their own"
                 found.append(Diagnostic(MAY_BE_EQUAL, message, other.mark, hint))
@@ -83,17 +82,19 @@ def _is_whole(region: Region) -> bool:
 
 
 # ---------------------------------------------------------------- where an index lies
-def index_range(call: Call) -> tuple[Index, Index]:
-    """The least that an index may be, and a number that it is below: by promise, or by its type."""
+def index_range(spec: Spec, call: Call) -> tuple[Index, Index]:
+    """The least that an index may be, and a number that it is below: by promise, by what ops write, or by its type."""
     assert call.expression is not None
     tree = call.expression.trees[-1]
     info = np.iinfo(numpy_dtype(index_dtype(tree)))
-    low, high = int(info.min), int(info.max) + 1
     if isinstance(tree, Element):
-        values: Values | None = list(call.expression.operands.values())[tree.number].buffer.values
-        if values is not None:
-            return values.places
-    return low, high
+        buffer = list(call.expression.operands.values())[tree.number].buffer
+        if buffer.values is not None:
+            return buffer.values.places
+        found = find_value_ranges(spec).get(buffer.root)
+        if found is not None and buffer.dtype == spec.buffer(buffer.root).dtype:
+            return found.low, found.high
+    return int(info.min), int(info.max) + 1
 
 
 def unproven_picks(spec: Spec, plan: Plan) -> Iterator[Finding]:
@@ -107,7 +108,7 @@ def unproven_picks(spec: Spec, plan: Plan) -> Iterator[Finding]:
             if not 0 <= op < len(calls) or not calls[op].form.index:
                 yield Finding(UNPROVEN_RANGE, f"the plan takes {step.var.name} for a place, and no op of the spec does")
                 continue
-            low, high = index_range(calls[op])
+            low, high = index_range(spec, calls[op])
             if not _lies_within(low, high, step):
                 yield _say(calls[op], op, low, high, step)
 
@@ -133,8 +134,6 @@ def _say(call: Call, op: int, low: Index, high: Index, step: Pick) -> Finding:
     dtype = index_dtype(call.expression.trees[-1])
     below = next((to_c(c.args[1]) for c in step.known if isinstance(c, Formula)), str(step.var.bound))
     message = f"an index of '{dst.text}' is {to_c(low)} to {to_c(add(high, -1))}, as far as is known of {dtype}"
-    message += (
-        f" here, and the places along it are 0 to {below} less 1" if step.known else f", and there are {below} places"
-    )
+    message += f", and there are {below} places"
     hint = "say 'values' of the array that it comes from, clamp it with min and max, or drop the rest with 'edge: clip'"
     return Finding(UNPROVEN_RANGE, message, "error", op, dst.buffer.root, hint=hint)

@@ -174,7 +174,8 @@ class _Walk:
         if self.is_common(root):
             self.common[root.name] = _join(self.common.get(root.name), own)
         else:
-            is_all = call.when is True and not call.accumulates and region.lengths == region.buffer.shape == root.shape
+            is_some = call.when is not True or call.accumulates or call.form.index
+            is_all = not is_some and region.lengths == region.buffer.shape == root.shape
             state[root.name] = own if is_all else _join(state.get(root.name), own)
 
     def update(self, call: Call, region: Region, own: ValueRange, state: _Held) -> ValueRange:

@@ -15,6 +15,7 @@ from tilegen.pipeline import Built, BuiltProgram, Source, build, load
 from tilegen.plan import default_values
 from tilegen.plan.contents import has_tables
 from tilegen.proofs.against import Meaning, refuse
+from tilegen.proofs.composed import find_composed
 from tilegen.proofs.fillings import Filling, fill_each
 from tilegen.proofs.floats import FloatRun, computes, float_inputs
 from tilegen.proofs.nans import NanWatch
@@ -84,7 +85,12 @@ def verify_built(
     """
     if isinstance(built, BuiltProgram):
         carry_out = partial(carry_out_on_gpu, access) if device == "gpu" else carry_out_in_numpy
-        alone = lambda one, own: verify_built(one, device, own, None, access, processes)  # noqa: E731
+
+        def alone(one: Built, own: Sequence[int]) -> Verified:
+            """On the CPU, where it has to have what passes before it make: a GPU gets that with all of them."""
+            where = "cpu" if find_composed(one.spec) else device
+            return verify_built(one, where, own, None, access, processes)
+
         return verify_program(built, alone, carry_out, seeds, against)
     if device == "gpu":
         return verify_gpu(built, seeds, against, access, processes)
