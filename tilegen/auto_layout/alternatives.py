@@ -14,6 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
+from tilegen.access import RED
 from tilegen.auto_layout.families import (
     VECTOR_BYTES,
     FamilyLayout,
@@ -25,7 +26,7 @@ from tilegen.auto_layout.families import (
 from tilegen.auto_layout.forms import Form
 from tilegen.auto_layout.pin import family_of, follow, list_views, pin_layout, trace_dims
 from tilegen.auto_layout.tile_access import TileAccess, fold, merge_rows
-from tilegen.cost.accesses import RED, Access, find_accesses
+from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.asynchronous import WHOLE
 from tilegen.cost.count import cost_of, list_lanes
 from tilegen.decisions import Cost

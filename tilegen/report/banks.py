@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilegen import access
-from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES, BankTable
-from tilegen.cost.accesses import RED, Access
+from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, RED, SECTOR_BYTES, BankTable
+from tilegen.cost.accesses import Access
 from tilegen.cost.asynchronous import CP_ASYNC, WGMMA, WHOLE, count_cp_async, floor_cp_async
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
