@@ -402,3 +402,22 @@ def test_what_atomics_leave(function: str, said: str) -> None:
     found = find_value_ranges(load(spec))["Y"]
     whole = ValueRange(*map(int, said.split(" : ")))
     assert is_within(whole, found), f"{found}"
+
+
+def test_floats_have_no_range() -> None:
+    """Beside integers: filled with an infinity, made of integers, and reduced of them."""
+    ops: list[Any] = [
+        {"fill": {"dst": "f", "value": "-inf"}},
+        {"elementwise": {"dst": "f", "expr": "x + 1"}},
+        {"cast": {"src": "x", "dst": "f"}},
+        {"elementwise": {"dst": "Y", "expr": "f"}},
+        {"reduce": {"src": "x", "dst": "g", "axis": 0, "op": "sum"}},
+        {"scan": {"src": "x", "dst": "f", "axis": 0, "op": "sum"}},
+    ]
+    spec = program_of(ops)
+    spec["buffers"] |= {
+        name: {"scope": "register", "dtype": "float32", "shape": [n], "layout": "auto"}
+        for name, n in (("f", 64), ("g", 1))
+    }
+    found = find_value_ranges(load(spec))
+    assert set(found) == {"x", "Y"} and found["Y"] == range_of_type("int32")

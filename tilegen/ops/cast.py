@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tilegen.arithmetic.intervals import ValueRange, fit_range
+from tilegen.arithmetic.intervals import ValueRange, fit_range, has_range
 from tilegen.dtypes import DTYPES
 from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, plan_computed, refuse_dtype
@@ -45,7 +45,7 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
     """Integers are taken modulo the type's size; of floats nothing is known."""
     src, dst = values["src"], call.regions["dst"].buffer.dtype
-    return {} if src is None else {"dst": fit_range(src, dst)}
+    return {"dst": fit_range(src, dst)} if src is not None and has_range(dst) else {}
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:

@@ -13,7 +13,7 @@ from pydantic import Field
 from tilegen.arithmetic import Element, Literal, Node
 from tilegen.arithmetic.formats import reject_value, say_range
 from tilegen.arithmetic.functions import INTS
-from tilegen.arithmetic.intervals import ValueRange, clip_range
+from tilegen.arithmetic.intervals import ValueRange, clip_range, has_range
 from tilegen.arithmetic.measuring import Known, measure_tree
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
@@ -146,7 +146,9 @@ def _list_rises(regions: Sequence[Region]) -> dict[tuple[int, int], ValueRange]:
 def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
     """What each tree comes to, its type's last value beyond dst's type."""
     trees = zip(call.fields_written, measure_trees(call, values, params), strict=True)
-    return {name: clip_range(own, call.regions[name].buffer.dtype) for name, own in trees if own is not None}
+    return {
+        name: clip_range(x, dtype) for name, x in trees if x and has_range(dtype := call.regions[name].buffer.dtype)
+    }
 
 
 def _refuse(call: Call, context: Context) -> str | None:

@@ -135,7 +135,8 @@ def _ranges(call: Call, values: Mapping[str, ValueRange | None], params: frozens
     found = join_ranges([*prefixes, *([before] if fields.exclusive else [])])
     all_of_them = sum_range(own, count) if fields.op == "sum" else own
     made = {"dst": found, "carry": apply_to_ranges(function, [before, all_of_them], type_)}
-    return {n: clip_range(x, call.regions[n].buffer.dtype) for n, x in made.items() if n in call.regions}
+    dtypes = {n: call.regions[n].buffer.dtype for n in made if n in call.regions}
+    return {n: clip_range(made[n], dtype) for n, dtype in dtypes.items() if has_range(dtype)}
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:

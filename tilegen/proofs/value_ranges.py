@@ -227,6 +227,8 @@ class _Walk:
                 state |= {name: self.widen(name, before.get(name), own) for name, own in state.items()}
 
     def call(self, call: Call, state: _Held) -> None:
+        if not any(has_range(region.buffer.dtype) for region in call.written):
+            return
         number = outline(self.spec).number_of(call)
         read: dict[str, ValueRange | None] = {}
         for name in call.fields_read:

@@ -316,7 +316,7 @@ def check_results(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None
     """Raises ProofError TG408 at the first byte that two results of a call have in common, in some CTA of ``env``."""
     for one, other in _list_rivals(call):
         known = _found_apart(machine.spec)
-        key = (id(call), one, other, env["instance"].tobytes())
+        key = (outline(machine.spec).number_of(call), one, other, env["instance"].tobytes())
         is_fixed = all(_lies_fixed(call, name) for name in (one, other))
         if is_fixed and key in known:
             continue
