@@ -104,13 +104,12 @@ def spot_of(memory: Memory) -> Spot:
 
 def begin(
     threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None,
-    contents: Contents | None = None,
+    contents: Contents | None = None, is_open: bool = False,
 ) -> Position:  # fmt: skip
-    """The start of a role:
-
-    its threads, names that are written out as others, what is known of the kernel's variables, what tables hold.
+    """The start of a role: its threads, names that are written out as others, what is known of the kernel's variables,
+    what tables hold, and whether integers that threads pick are base variables.
     """
-    return Position(threads, dict(values or {}), dict(known or {}), {}, contents=contents)
+    return Position(threads, dict(values or {}), dict(known or {}), {}, contents=contents, is_open=is_open)
 
 
 @dataclass(frozen=True)
