@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -314,11 +315,23 @@ def attention_backward(
     }  # fmt: skip
 
 
+def decode_paged(Q: Array, KC: Array, VC: Array, pages: Array, lens: Array, scale: float) -> Array:
+    """One query token a sequence, whose keys lie in pages; a slot of -1 is taken for page 0."""
+    out = np.zeros(Q.shape)
+    for b, n in enumerate(lens.astype(np.int64)):
+        own = np.maximum(pages[b, : -(-n // 16)], 0).astype(np.int64)
+        k, v = (cache[own].reshape(-1, *cache.shape[2:])[:n] for cache in (KC, VC))
+        s = np.einsum("hgd,nhd->hgn", Q[b], k) * scale
+        p = np.exp2(s - s.max(axis=2, keepdims=True))
+        out[b] = np.einsum("hgn,nhd->hgd", p / p.sum(axis=2, keepdims=True), v)
+    return out
+
+
 PASSES = {
     f.__name__: f
     for f in (
         layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward, scan,
-        offsets_of_counts, column_sum_atomic,
+        offsets_of_counts, column_sum_atomic, decode_paged,
     )
 }  # fmt: skip
 
@@ -336,3 +349,19 @@ def cross_entropy(X: Array, labels: Array, V: int) -> dict[str, Array]:
 def ragged_scale(cu: Array, scale: Array, X: Array) -> Array:
     piece = np.searchsorted(cu, np.arange(len(X)), side="right") - 1
     return X * scale[piece]
+
+
+@means({"B": 3, "T": 150, "MAXQ": 256}, {"B": 1, "T": 1, "MAXQ": 1}, {"B": 4, "T": 40, "MAXQ": 128}, largest=4.0)
+def attention_varlen(
+    cu: Array, Q: Array, K: Array, V: Array, scale: float, causal: int
+) -> dict[str, Array]:  # fmt: skip
+    out, lse, group = np.zeros(Q.shape), np.zeros((Q.shape[1], Q.shape[0])), Q.shape[1] // K.shape[1]
+    for first, end in pairwise(cu.astype(np.int64).tolist()):
+        k, v = (np.repeat(x[first:end], group, axis=1) for x in (K, V))
+        s = np.einsum("qhd,khd->hqk", Q[first:end], k) * scale
+        s = np.where(np.tri(end - first, dtype=bool) | (not causal), s, -np.inf)
+        top = s.max(axis=2, keepdims=True, initial=-np.inf)
+        p = np.exp2(s - top)
+        out[first:end] = np.einsum("hqk,khd->qhd", p / p.sum(axis=2, keepdims=True), v)
+        lse[:, first:end] = (top + np.log2(p.sum(axis=2, keepdims=True)))[..., 0]
+    return {"O": out, "LSE": lse}

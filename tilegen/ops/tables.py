@@ -26,8 +26,8 @@ def value_of_read(spec: Spec, read: Read, contents: Contents = COSTED) -> Index:
 
 def name_values(spec: Spec, s: LetStatement) -> tuple[Let, ...]:
     """The names of a let whose values are not numbers, as ops that are costed see them."""
-    named = ((var, value_of_read(spec, x) if isinstance(x, Read) else x) for var, x in s.entries)
-    return tuple(Let(var, x) for var, x in named if not isinstance(x, int))
+    named = ((var, x) for var, x in s.entries if not isinstance(x, int))
+    return tuple(Let(var, value_of_read(spec, x) if isinstance(x, Read) else x) for var, x in named)
 
 
 def define_names(spec: Spec, memories: Mapping[str, Memory], s: LetStatement) -> tuple[Let | Fetch, ...]:

@@ -80,7 +80,10 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
         return [Filling(spec, plan)]
     arrays = list_deciding_arrays(spec)
     has_runs = not arrays or _reads_several(spec, arrays)
-    kinds = choose_contents(spec) if has_runs else (Contents(TURNS, places=list_places(spec)),)
+    owned = (
+        Contents(kind, places=list_places(spec)) for kind in (TURNS, LARGEST)
+    )  # loops are longest with the largest
+    kinds = choose_contents(spec) if has_runs else (*owned,)
     found = [Filling(*fill_both(spec, plan, c), f"tables hold {NAMES[c.kind]}", has_runs=has_runs) for c in kinds]
     if arrays:
         words = f"each element of {' and '.join(sorted(arrays))} is as the sizes say"

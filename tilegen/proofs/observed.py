@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -56,7 +57,7 @@ def list_observed(spec: Spec, plan: Plan) -> list[Observed]:
     return [replace(q, x=_hide_elements(q.x)) if q.array else q for q in found if q.array or told & {*q.names}]
 
 
-_ELEMENT = "element "  # the beginning of a name that no spec gives
+_ELEMENT = "element__of_"  # the beginning of a name that no spec gives
 
 
 def _hide_elements(x: Index) -> Index:
@@ -70,7 +71,7 @@ def _hide_elements(x: Index) -> Index:
         if part.args[0] == SPREAD:
             plain = {v.name: replace(v, name=plain_name(v.name)) for v in variables(part)}
             low = least(part.args[3])
-            name = f"{_ELEMENT}{substitute(part, plain)}"
+            name = _ELEMENT + hashlib.sha256(str(substitute(part, plain)).encode()).hexdigest()[:16]
             x = replace_part(x, part, Var(name, bound(part.args[4]), 1, low))
     return x
 

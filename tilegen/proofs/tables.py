@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
 
 from tilegen.index import Formula, Index, add, bound, conjuncts, every, least, mul, sub, total
 from tilegen.index.bounds import is_below
@@ -71,7 +72,7 @@ def _move(owned: Owned) -> _Moved | str | None:
     """A box moved to its element's number; why it cannot be, in words; None with contents that repeat in other ways
     than TURNS, which are shown first.
     """
-    if owned.limits or any(element.args[0] == OFFSETS for _, element in _list_elements(owned)):
+    if owned.limits or any(_is_offset(element) for _, element in _list_elements(owned)):
         return _move_piece(owned)
     elements = _list_elements(owned)
     if len(elements) != 1:
@@ -100,28 +101,67 @@ def _move_piece(owned: Owned) -> _Moved | str:
     """A box in a piece of offsets, moved to where the number of the piece has it, and its place in the piece.
 
     A box from ``o[e] + x`` on, x >= 0, that ends before ``o[e + 1]`` lies in piece e, and pieces share no element.
+    Where e is an element itself, boxes of all pieces are taken for those of one: no two may meet whatever e is.
     """
-    elements = _list_elements(owned)
-    first = elements[0][1] if len(elements) == 1 else None
-    if first is None or first.args[0] != OFFSETS:
+    found = [(d, f) for d, x in enumerate(owned.start) for f in linear(x) if _is_offset(f)]
+    if len(found) != 1:
         return "a limit of what is written is not the end of a piece of 'offsets' that begins where the box does"
-    d, (kind, key, number, *rest) = elements[0][0], first.args
+    d, first = found[0]
+    kind, key, number, *rest = first.args
     terms = linear(owned.start[d])
     scale = terms.pop(first, 0)
-    within = total((c, f) for f, c in terms.items())
-    conditions = conjuncts(owned.condition)
-    if scale != 1 or not (least(within) >= 0 or is_below(-1, within, conditions)):
+    conditions = tuple(conjuncts(owned.condition))
+    within = _drop_constants(total((c, f) for f, c in terms.items()), number, conditions)
+    places = [x for k, x in enumerate(owned.start) if k != d]
+    if within is None or any(map(find_elements, places)):
+        return "a box lies at places of several tables, and nothing tells these apart"
+    at = within.place
+    if scale != 1 or not (within.is_behind or least(at) >= 0 or is_below(-1, at, conditions)):
         return "a box does not begin in a piece of offsets, at a place of 0 or more in it"
     end = replace(first, args=(kind, key, add(number, 1), *rest))
     if owned.limits != ((d, end),) and (owned.limits or not _ends_before(owned, d, end)):
         return "nothing says that a box ends in the piece of offsets that it begins in"
-    memory = owned.memory
-    shape = (bound(number), *(bound(within) + owned.box[d] if k == d else n for k, n in enumerate(memory.shape)))
-    places = (number, *(within if k == d else x for k, x in enumerate(owned.start)))
+    memory, piece = owned.memory, 0 if find_elements(number) else number
+    shape = (bound(number), *(bound(at) + owned.box[d] if k == d else n for k, n in enumerate(memory.shape)))
+    start = (piece, *(at if k == d else x for k, x in enumerate(owned.start)))
     memory = replace(memory, shape=shape, pitches=(0, *memory.pitches))
-    box = (1, *owned.box)
-    condition = _without_elements(owned)
-    return _Moved(replace(owned, memory=memory, start=places, box=box, condition=condition, limits=()), (key, d))
+    box, condition = (1, *owned.box), _without_elements(owned)
+    return _Moved(replace(owned, memory=memory, start=start, box=box, condition=condition, limits=()), (key, d))
+
+
+def _is_offset(x: object) -> TypeGuard[Formula]:
+    return isinstance(x, Formula) and x.symbol == "table" and x.args[0] == OFFSETS
+
+
+@dataclass(frozen=True)
+class _Within:
+    """Where a box lies in its piece, but for what is the same for all boxes of the piece; is it 0 or more with that?"""
+
+    place: Index
+    is_behind: bool = False
+
+
+def _drop_constants(x: Index, number: Index, conditions: tuple[Index, ...]) -> _Within | None:
+    """A place in a piece without elements that the number of the piece decides; None where others are in it.
+
+    ``max(x - b, 0)`` is ``x - b`` where b <= x is a condition.
+    """
+    terms, is_behind = dict[Any, int](), least(x) >= 0
+    for f, c in linear(x).items():
+        if isinstance(f, Formula) and f.symbol == "max" and f.args[1] == 0 and is_below(-1, f.args[0], conditions):
+            for g, k in linear(f.args[0]).items():
+                terms[g] = terms.get(g, 0) + c * k
+        else:
+            terms[f] = terms.get(f, 0) + c
+    kept = {f: c for f, c in terms.items() if not _is_of_piece(f, number)}
+    if any(find_elements(f) for f in kept if isinstance(f, Formula)):
+        return None
+    return _Within(total((c, f) for f, c in kept.items()), is_behind)
+
+
+def _is_of_piece(x: object, number: Index) -> bool:
+    """Is it an element of a table that the number of a piece alone names?"""
+    return isinstance(x, Formula) and x.symbol == "table" and x.args[2] == number and not isinstance(number, int)
 
 
 def _list_elements(owned: Owned) -> list[tuple[int, Formula]]:
