@@ -1,4 +1,4 @@
-"""A machine that runs PTX text in NumPy: what a compiler was given, instruction by instruction, with its memory model."""
+"""A machine that runs PTX text in NumPy, instruction by instruction, with the memory model of PTX."""
 
 from tilegen.ptx.launch import Launch, TensorMap
 from tilegen.ptx.running import PtxFault, Ran, list_members, run_kernel

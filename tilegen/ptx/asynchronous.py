@@ -118,12 +118,11 @@ def swizzle_bytes(at: Array, span: int) -> Array:
 def place_box(box: TensorMap, corner: list[int], region: Region) -> tuple[Array, Array]:
     """Of each element of a box, in order, the byte in its array, and whether it lies inside.
 
-        >>> from tilegen.ptx.held import Flight
-    from tilegen.ptx.launch import place_regions
-        >>> box = TensorMap("X", 2, (4, 3), (8,), (2, 2))
-        >>> region = place_regions({"X": np.zeros(12, np.uint16)}, [])["X"]
-        >>> place_box(box, [3, 1], region)[0].tolist(), place_box(box, [3, 1], region)[1].tolist()
-        ([14, 16, 22, 24], [True, False, True, False])
+    >>> from tilegen.ptx.launch import place_regions
+    >>> box = TensorMap("X", 2, (4, 3), (8,), (2, 2))
+    >>> region = place_regions({"X": np.zeros(12, np.uint16)}, [])["X"]
+    >>> place_box(box, [3, 1], region)[0].tolist(), place_box(box, [3, 1], region)[1].tolist()
+    ([14, 16, 22, 24], [True, False, True, False])
     """
     byte, inside = np.zeros(1, np.int64), np.ones(1, bool)
     strides = (box.elem_bytes, *box.strides)
@@ -148,7 +147,7 @@ def read_box(region: Region, box: TensorMap, byte: Array, inside: Array) -> Arra
 
 def _copy_box(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     """Each lane that is here starts a copy of its own: from global memory to shared, or back."""
-    state, u4 = machine.state, np.dtype("u4")
+    state = machine.state
     loads = found["to"].startswith("shared")
     where = one.operands[1] if loads else one.operands[0]
     m = re.fullmatch(r"\[\s*([%\w.$]+)\s*,\s*(\{.*\})\s*\]", where)
@@ -295,11 +294,14 @@ ROWS: tuple[Row, ...] = (
     row(r"cp\.async\.(?P<cache>ca|cg)\.shared(::cta)?\.global(\.L\w*::\w+)*", "9.7.9 cp.async", _start_copy),
     row(r"cp\.async\.commit_group", "9.7.9 cp.async.commit_group", _commit),
     row(r"cp\.async\.wait_(group|all)", "9.7.9 cp.async.wait_group", _wait),
-    row(r"cp\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?\.shared(::cta)?\.b64", "9.7.13 cp.async.mbarrier.arrive", _arrive_landed),
-    row(_TENSOR + r"(?P<to>shared::(cluster|cta))\.global(\.tile)?\.mbarrier::complete_tx::bytes(?P<multicast>\.multicast::cluster)?",
-        "9.7.9 cp.async.bulk.tensor", _copy_box),
-    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?", "9.7.9 cp.async.bulk.tensor", _copy_box),
-    row(r"cp\.async\.bulk\.(?P<to>shared::(cluster|cta))\.global\.mbarrier::complete_tx::bytes", "9.7.9 cp.async.bulk", _copy_bulk),
+    row(r"cp\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?\.shared(::cta)?\.b64", "9.7.13 cp.async.mbarrier.arrive",
+        _arrive_landed),
+    row(_TENSOR + r"(?P<to>shared::(cluster|cta))\.global(\.tile)?\.mbarrier::complete_tx::bytes"
+        r"(?P<multicast>\.multicast::cluster)?",        "9.7.9 cp.async.bulk.tensor", _copy_box),
+    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?", "9.7.9 cp.async.bulk.tensor",
+        _copy_box),
+    row(r"cp\.async\.bulk\.(?P<to>shared::(cluster|cta))\.global\.mbarrier::complete_tx::bytes", "9.7.9 cp.async.bulk",
+        _copy_bulk),
     row(r"cp\.async\.bulk\.(?P<to>global)\.shared::cta\.bulk_group", "9.7.9 cp.async.bulk", _copy_bulk),
     row(r"cp\.async\.bulk\.commit_group", "9.7.9 cp.async.bulk.commit_group", _commit_bulk),
     row(r"cp\.async\.bulk\.wait_group(?P<read>\.read)?", "9.7.9 cp.async.bulk.wait_group", _wait_bulk),

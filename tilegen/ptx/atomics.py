@@ -131,7 +131,10 @@ def acquire_flags(machine: Machine, lanes: Lanes, at: Array) -> None:
 
 
 _TYPE = r"(?P<type>[busf](32|64)|f16x2|bf16x2|f16|bf16)"
-_TAIL = r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)?(?P<scope>\.cta|\.cluster|\.gpu|\.sys)?(?P<space>\.global|\.shared(::cta|::cluster)?)?"
+_TAIL = (
+    r"(?P<sem>\.relaxed|\.acquire|\.release|\.acq_rel)?(?P<scope>\.cta|\.cluster|\.gpu|\.sys)?"
+    r"(?P<space>\.global|\.shared(::cta|::cluster)?)?"
+)
 _WHAT = r"\.(?P<what>add|min|max|and|or|xor|exch|cas|inc|dec)(\.noftz)?(\.L\w*::\w+)*(\.v(?P<vector>[248]))?"
 ROWS: tuple[Row, ...] = (
     row(rf"atom{_TAIL}{_WHAT}\.{_TYPE}", "9.7.13 atom", _atomic),

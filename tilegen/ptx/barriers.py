@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+
 import numpy as np
 
 from tilegen.ptx.held import Barrier
@@ -29,6 +30,12 @@ def find_barrier(machine: Machine, at: int, lane: int) -> Barrier:
     return found
 
 
+def find_common(machine: Machine, at: int, idx: Array) -> Barrier:
+    """The mbarrier at one address for all of these lanes, which each must know that it is made."""
+    found = {lane: find_barrier(machine, at, lane) for lane in idx.tolist()}
+    return found[int(idx[0])]
+
+
 def _initialise(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     state, order = machine.state, machine.order
     address, counts = read_address(machine, one.operands[0]), state.row(one.operands[1], np.dtype("u4"))
@@ -40,9 +47,10 @@ def _initialise(machine: Machine, one: Instruction, found: re.Match[str]) -> Ste
                 raise Fault("an mbarrier is made where there is one", order.instructions[machine.barriers[byte].made])
             if at % BARRIER_BYTES or at + BARRIER_BYTES > state.shared_end or count < 1:
                 raise Fault(f"an mbarrier at {at} for {count} arrivals")
-            clocks = [np.zeros(order.width, np.int32) for _ in range(4)]
             agent = order.agent(("mbarrier", byte % (state.shared_bytes * state.peers)))
-            machine.barriers[byte] = Barrier(byte, count, lane, order.tick(), agent, count, -1, 0, 0, *clocks)
+            own, wide, done_own, done_wide = (np.zeros(order.width, np.int32) for _ in range(4))
+            made = order.tick()
+            machine.barriers[byte] = Barrier(byte, count, lane, made, agent, count, own, wide, done_own, done_wide)
             machine.reserve(byte, BARRIER_BYTES)
 
     return step
@@ -96,7 +104,7 @@ def land_bytes(machine: Machine, barrier: Barrier, lane: int, count: int) -> Non
     order = machine.order
     row = order.own_row(lane)
     if barrier.fenced < 0 or row[order.column[barrier.lane]] <= barrier.fenced:
-        raise Fault("the async proxy does not see mbarrier.init: no fence of the thread that made it is ordered in between",
+        raise Fault("the async proxy does not see mbarrier.init: no fence of its thread is ordered in between",
                     order.instructions[barrier.made])  # fmt: skip
     know_phase(machine, barrier, lane, "bytes are reported")
     tell_phases(machine, barrier, lane)
@@ -130,7 +138,7 @@ def _arrive(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
         for key in np.unique(at * len(state.ctas) + state.cta[lanes.idx]).tolist():
             here = np.flatnonzero(at * len(state.ctas) + state.cta[lanes.idx] == key)
             idx = lanes.idx[here]
-            barrier = [find_barrier(machine, int(at[here[0]]), lane) for lane in idx.tolist()][0]
+            barrier = find_common(machine, int(at[here[0]]), idx)
             if found["expects"] and count is not None:
                 barrier.bytes += int(count[lanes.at][here].sum())
             elif count is not None:
@@ -154,7 +162,7 @@ def _expect(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
 
 
 def _try_wait(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
-    """Lanes whose phase has completed go on, and learn; the others wait (try_wait may, and nothing counts on its limit)."""
+    """Lanes whose phase has completed go on, and learn; the others wait: its time limit never ends."""
     state, order = machine.state, machine.order
     done = state.row(one.operands[0], np.dtype(bool))
     address, parity = read_address(machine, one.operands[1]), state.row(one.operands[2], np.dtype("u4"))
@@ -167,7 +175,7 @@ def _try_wait(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
         for key in np.unique(keys).tolist():
             here = np.flatnonzero(keys == key)
             idx = lanes.idx[here]
-            barrier = [find_barrier(machine, int(at[here[0]]), lane) for lane in idx.tolist()][0]
+            barrier = find_common(machine, int(at[here[0]]), idx)
             if phases[here[0]] > 1:
                 raise Fault(f"a wait for the parity {int(phases[here[0]])}")
             if barrier.phase % 2 == phases[here[0]]:
@@ -195,7 +203,9 @@ def fence_barriers(machine: Machine, idx: Array) -> None:
 _SEM, _SCOPE = r"(\.release|\.acquire)?", r"(?P<scope>\.cta|\.cluster)?"
 ROWS: tuple[Row, ...] = (
     row(r"mbarrier\.init(\.shared(::cta)?)?\.b64", "9.7.13 mbarrier.init", _initialise),
-    row(rf"mbarrier\.arrive(?P<expects>\.expect_tx)?{_SEM}{_SCOPE}\.shared(::cta|::cluster)?\.b64", "9.7.13 mbarrier.arrive", _arrive),
+    row(rf"mbarrier\.arrive(?P<expects>\.expect_tx)?{_SEM}{_SCOPE}\.shared(::cta|::cluster)?\.b64", 
+        "9.7.13 mbarrier.arrive", _arrive),
     row(rf"mbarrier\.expect_tx(\.relaxed)?{_SCOPE}\.shared(::cta)?\.b64", "9.7.13 mbarrier.expect_tx", _expect),
-    row(rf"mbarrier\.try_wait\.parity{_SEM}{_SCOPE}\.shared(::cta)?\.b64", "9.7.13 mbarrier.try_wait", _try_wait, CONTROL),
+    row(rf"mbarrier\.try_wait\.parity{_SEM}{_SCOPE}\.shared(::cta)?\.b64", "9.7.13 mbarrier.try_wait",
+        _try_wait, CONTROL),
 )  # fmt: skip

@@ -15,10 +15,15 @@ from tilegen.ptx.state import Lanes, numpy_type
 from tilegen.ptx.text import Instruction, PtxError
 
 # Of each format: bits of the significand with the leading 1, exponent of the least normal number, largest number.
-FORMATS = {"f64": (53, -1022, np.finfo("f8").max), "f32": (24, -126, float(np.finfo("f4").max)), "tf32": (11, -126, (2 - 2.0**-10) * 2.0**127),
-           "bf16": (8, -126, (2 - 2.0**-7) * 2.0**127), "f16": (11, -14, 65504.0), "e4m3": (4, -6, 448.0), "e5m2": (3, -14, 57344.0)}  # fmt: skip
-_HELD: dict[str, Any] = {"f64": np.float64, "f32": np.float32, "tf32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
-         "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}  # fmt: skip
+FORMATS: dict[str, tuple[int, int, float]] = {
+    "f64": (53, -1022, float(np.finfo("f8").max)), "f32": (24, -126, float(np.finfo("f4").max)),
+    "tf32": (11, -126, (2 - 2.0**-10) * 2.0**127), "bf16": (8, -126, (2 - 2.0**-7) * 2.0**127),
+    "f16": (11, -14, 65504.0), "e4m3": (4, -6, 448.0), "e5m2": (3, -14, 57344.0),
+}  # fmt: skip
+_HELD: dict[str, Any] = {
+    "f64": np.float64, "f32": np.float32, "tf32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16,
+    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
 _NANS = {
     "f64": 0x7FF8000000000000,
     "f32": 0x7FFFFFFF,
@@ -28,6 +33,11 @@ _NANS = {
     "e4m3": 0x7F,
     "e5m2": 0x7F,
 }
+
+
+_ROUND: dict[str, Any] = {
+    "rn": np.rint, "rz": np.trunc, "rm": np.floor, "rp": np.ceil, "rna": lambda v: np.trunc(v + np.copysign(0.5, v)),
+}  # fmt: skip
 
 
 def round_float(x: Array, name: str, mode: str = "rn", saturates: bool = False) -> Array:
@@ -40,8 +50,7 @@ def round_float(x: Array, name: str, mode: str = "rn", saturates: bool = False) 
     _, exponent = np.frexp(x)
     ulp = np.maximum(exponent - precision, least - (precision - 1))
     scaled = np.ldexp(x, -ulp)
-    whole = {"rn": np.rint, "rz": np.trunc, "rm": np.floor, "rp": np.ceil,
-             "rna": lambda v: np.trunc(v + np.copysign(0.5, v))}[mode](scaled)  # fmt: skip
+    whole = _ROUND[mode](scaled)
     found = np.where(np.isfinite(x), np.copysign(np.ldexp(whole, ulp), x), x)
     is_past = np.abs(found) > most
     if is_past.any():
@@ -61,7 +70,8 @@ def encode(x: Array, name: str) -> Array:
 def decode(bits: Array, name: str) -> Array:
     """Doubles of the bits of a format."""
     kind = np.dtype(_HELD[name])
-    return np.ascontiguousarray(bits).astype(f"u{kind.itemsize}").view(kind).astype(np.float64)
+    found: Array = np.ascontiguousarray(bits).astype(f"u{kind.itemsize}").view(kind).astype(np.float64)
+    return found
 
 
 _INTEGERS = re.compile(r"[us](8|16|32|64)")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from tilegen.ptx.launch import Array
 
 
@@ -21,13 +19,13 @@ class Barrier:
     made: int
     agent: int
     pending: int
+    own: Array
+    wide: Array
+    done_own: Array
+    done_wide: Array
     fenced: int = -1  # the stamp of the fence behind its making
     phase: int = 0
     bytes: int = 0
-    own: Array = field(default_factory=lambda: np.zeros(0))
-    wide: Array = field(default_factory=lambda: np.zeros(0))
-    done_own: Array = field(default_factory=lambda: np.zeros(0))
-    done_wide: Array = field(default_factory=lambda: np.zeros(0))
     landed: int = -1  # the stamp of the last copy that reported to it
     remote: tuple[int, int, int] = (-1, 0, 0)  # the last lane of another CTA that acted on it, when, and in which phase
 

@@ -90,7 +90,7 @@ class Machine:
             state.launch.overlaps
             and (order.know[state.exists, order.n + PREVIOUS].reshape(len(state.ctas), -1).max(1) == 0).any()
         ):
-            return "a CTA ends without griddepcontrol.wait: the kernel after it would start before the one before has ended"
+            return "a CTA ends without griddepcontrol.wait: the next kernel would start before the last one has ended"
         if self.meetings.registers:
             warps = [self.meetings.registers.get(k, 0) for k in range(state.total // WARP)]
             if any(len(set(warps[k : k + 4])) > 1 for k in range(0, len(warps), 4)):

@@ -1,4 +1,4 @@
-"""What whole warps do together: products of fragments, matrices between registers and shared memory, exchanges of lanes."""
+"""What whole warps do together: products of fragments, matrices to and from registers, exchanges of lanes."""
 
 from __future__ import annotations
 
@@ -92,8 +92,9 @@ def _mma(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
         raise PtxError(f"{one.op} takes other counts of registers")
 
     def step(lanes: Lanes) -> None:
-        a, b, c = (unpack(take(rows[x], lanes), kinds[x]) for x in "abc") if kinds["c"] != "s32" else (
-            *(unpack(take(rows[x], lanes), kinds[x]) for x in "ab"), take(rows["c"], lanes).view(np.int32)[..., None].astype(np.float64))  # fmt: skip
+        a, b = (unpack(take(rows[x], lanes), kinds[x]) for x in "ab")
+        words = take(rows["c"], lanes)
+        c = words.view(np.int32)[..., None].astype(np.float64) if kinds["c"] == "s32" else unpack(words, kinds["c"])
         left, right, total = (np.zeros((len(a), *shape)) for shape in ((m, k), (k, n), (m, n)))
         left[:, at_a[0], at_a[1]], right[:, at_b[0], at_b[1]], total[:, at_c[0], at_c[1]] = a, b, c
         total += left @ right
@@ -216,22 +217,27 @@ def _match_all(x: Array, bits: Array) -> tuple[Any, Any]:
 
 
 _TOGETHER: dict[str, Callable[[Array, Array], tuple[Any, Any]]] = {
-    "all": lambda x, bits: (x.all(), 0), "any": lambda x, bits: (x.any(), 0), "uni": lambda x, bits: (x.all() or not x.any(), 0),
+    "all": lambda x, bits: (x.all(), 0), "any": lambda x, bits: (x.any(), 0),
+    "uni": lambda x, bits: (x.all() or not x.any(), 0),
     "ballot": lambda x, bits: (bits[x].sum(), 0), "match.any": _match_any, "match.all": _match_all,
-    "add": lambda x, bits: (x.sum(dtype=np.int64) & 0xFFFFFFFF, 0), "min": lambda x, bits: (x.min(), 0), "max": lambda x, bits: (x.max(), 0),
+    "add": lambda x, bits: (x.sum(dtype=np.int64) & 0xFFFFFFFF, 0),
+    "min": lambda x, bits: (x.min(), 0), "max": lambda x, bits: (x.max(), 0),
     "and": lambda x, bits: (np.bitwise_and.reduce(x), 0), "or": lambda x, bits: (np.bitwise_or.reduce(x), 0),
     "xor": lambda x, bits: (np.bitwise_xor.reduce(x), 0),
-    "elect": lambda x, bits: (int(bits[0]).bit_length() - 1, bits == bits[0]), "activemask": lambda x, bits: (bits.sum(), 0),
+    "elect": lambda x, bits: (int(bits[0]).bit_length() - 1, bits == bits[0]),
+    "activemask": lambda x, bits: (bits.sum(), 0),
 }  # fmt: skip
 
 ROWS: tuple[Row, ...] = (
     row(r"mma\.sync\.aligned\.m(?P<m>\d+)n(?P<n>8)k(?P<k>\d+)\.row\.col\.(?P<kind_d>\w+)\.(?P<kind_a>\w+)\.(?P<kind_b>\w+)\.(?P<kind_c>\w+)",
         "9.7.14 mma", _mma, WARPS),
-    row(r"(ld|st)matrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<trans>\.trans)?\.shared(::cta)?\.b16", "9.7.14 ldmatrix, stmatrix", _matrices, WARPS),
+    row(r"(ld|st)matrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<trans>\.trans)?\.shared(::cta)?\.b16", 
+        "9.7.14 ldmatrix, stmatrix", _matrices, WARPS),
     row(r"shfl\.sync\.(?P<mode>up|down|bfly|idx)\.b32", "9.7.9 shfl.sync", _shuffle, WARPS),
     row(r"vote\.sync\.(?P<kind>all|any|uni|ballot)\.(pred|b32)(?P<signed>!)?", "9.7.13 vote.sync", _collect, WARPS),
     row(r"(?P<kind>match\.(any|all))\.sync\.b32(?P<signed>!)?", "9.7.13 match.sync", _collect, WARPS),
-    row(r"redux\.sync\.(?P<kind>add|min|max|and|or|xor)\.(?P<signed>s32)?([ub]32)?", "9.7.13 redux.sync", _collect, WARPS),
+    row(r"redux\.sync\.(?P<kind>add|min|max|and|or|xor)\.(?P<signed>s32)?([ub]32)?", "9.7.13 redux.sync",
+        _collect, WARPS),
     row(r"(?P<kind>elect)\.sync(?P<signed>!)?", "9.7.13 elect.sync", _collect, WARPS),
     row(r"(?P<kind>activemask)\.b32(?P<signed>!)?", "9.7.13 activemask", _collect),
 )  # fmt: skip

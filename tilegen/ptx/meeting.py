@@ -1,4 +1,4 @@
-"""Who waits for whom: barriers of a warp, of a CTA and of a cluster, fences, the kernels before, registers handed over."""
+"""Who waits for whom: barriers of warps, CTAs and clusters, fences, the kernels before, registers handed over."""
 
 from __future__ import annotations
 
@@ -186,9 +186,11 @@ def count_registers(machine: Machine) -> int:
 ROWS: tuple[Row, ...] = (
     row(r"bar\.warp\.sync", "9.7.13 bar.warp.sync", _sync_warp, WARPS),
     row(r"(bar|barrier)(\.cta)?\.(sync|(?P<arrive>arrive))(\.aligned)?", "9.7.13 bar, barrier", _sync_cta, CONTROL),
-    row(r"barrier\.cluster\.arrive(\.release|(?P<relaxed>\.relaxed))?(\.aligned)?", "9.7.13 barrier.cluster", _arrive_cluster),
+    row(r"barrier\.cluster\.arrive(\.release|(?P<relaxed>\.relaxed))?(\.aligned)?", "9.7.13 barrier.cluster",
+        _arrive_cluster),
     row(r"barrier\.cluster\.wait(\.acquire)?(\.aligned)?", "9.7.13 barrier.cluster", _wait_cluster, CONTROL),
-    row(r"fence\.(?P<kind>proxy\.async(\.shared::cta|\.global|\.shared::cluster)?|mbarrier_init\.release\.cluster)", "9.7.13 membar, fence", _fence),
+    row(r"fence\.(?P<kind>proxy\.async(\.shared::cta|\.global|\.shared::cluster)?|mbarrier_init\.release\.cluster)", 
+        "9.7.13 membar, fence", _fence),
     row(r"griddepcontrol\.(?P<kind>wait|launch_dependents)", "9.7.13 griddepcontrol", _wait_previous),
     row(r"setmaxnreg\.(?P<way>inc|dec)\.sync\.aligned\.u32", "9.7.19 setmaxnreg", _set_registers, CONTROL),
 )  # fmt: skip

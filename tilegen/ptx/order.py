@@ -1,6 +1,6 @@
-"""What is ordered before what: a clock for each lane and agent, and for each granule of memory who wrote and who read it.
+"""What is ordered before what: a clock for each lane and agent; for each granule of memory who wrote and read it.
 
-A clock is a row of stamps. ``know[u, t] > s`` says that what t did at stamp s is ordered before what u does now. Columns:
+A clock is a row of stamps. ``know[u, t] > s``: what t did at stamp s is ordered before what u does now. Columns:
 lanes of the cluster, agents (what works asynchronously), lanes up to their last proxy fence, phases of mbarriers.
 """
 
@@ -48,9 +48,7 @@ class Order:
         """The column of an agent; agents of two clusters have columns of their own."""
         found = self.agents.setdefault(key, len(self.agents))
         if found >= _AGENTS:
-            raise Fault(
-                f"more than {_AGENTS} mbarriers, warpgroups and threads that start copies in {len(self.state.ctas)} CTAs"
-            )
+            raise Fault(f"more than {_AGENTS} mbarriers, warpgroups and threads that start copies in a cluster")
         return self.n + found
 
     def fence_column(self, column: Array | int) -> Array | int:
@@ -126,7 +124,7 @@ class Order:
 
 
 class Shadow:
-    """Of each granule of a memory: the last write and the reads since. 0 stands for nobody, a column plus 1 for others."""
+    """Of each granule of a memory: the last write and the reads since. 0 is nobody, others are a column plus 1."""
 
     def __init__(self, order: Order, granules: int, granule: int, is_shared: bool):
         self.order, self.granule, self.is_shared = order, granule, is_shared
@@ -143,6 +141,8 @@ class Shadow:
         self.row = np.arange(granules, dtype=np.int32) + 1 if is_shared else np.zeros(granules, np.int32)
         self.reads = np.zeros((granules + 1 if is_shared else 1, self.columns), np.int32)
         self.used = 1
+        self.warps = order.n // WARP
+        self.warp_reads = np.zeros((granules if is_shared else 0, self.warps), np.int32)  # by ldmatrix
         if not is_shared:
             self.cluster = np.zeros(granules, np.int32)  # whose lanes wrote it, plus 1
             self.reader = np.zeros(granules, np.int32)  # whose lanes read it, plus 1; -1: of several
@@ -216,8 +216,7 @@ class Shadow:
         self._judge(known, granules, None, who, "read")
         self._judge_together(granules, lambda k: know[k], "read")
         stamp = self.order.tick()
-        lanes = (warps * WARP % self.order.n)[:, None, None] + np.arange(WARP)
-        self.reads[self.row[granules][..., None], lanes] = stamp
+        self.warp_reads[granules, (warps % self.warps)[:, None]] = stamp
         self.last_read[granules] = stamp
 
     def write_together(self, warps: Array, granules: Array) -> None:
@@ -282,7 +281,7 @@ class Shadow:
         known = (who == 0) | (row[column] > at)
         if is_async and not known.all() and (by_lane & (row[who - 1] > at) & ~known).any():
             found = granules[by_lane & ~known].ravel()[0]
-            raise Fault("the async proxy does not see a write: no proxy fence of the thread that wrote is ordered in between",
+            raise Fault("the async proxy does not see a write: no proxy fence of its thread is ordered in between",
                         order.instructions[self.at[found]])  # fmt: skip
         self._judge(known, granules, None, who, "written" if is_write else "read")
         shift = order.n + _AGENTS if is_async else 0
@@ -290,11 +289,21 @@ class Shadow:
             granules, lambda lane: np.broadcast_to(np.roll(row, -shift), (len(lane), len(row))), "accessed"
         )
         if is_write:
-            rows = self.row[granules].ravel()
-            late = self.reads[rows] >= np.where(row[: self.columns] == NEVER, NEVER, row[: self.columns])
-            late &= self.reads[rows] > 0
+            self._judge_rows(granules.ravel(), np.broadcast_to(row[: self.columns], (granules.size, self.columns)))
+
+    def _judge_rows(self, granules: Array, know: Array, own: Array | None = None) -> None:
+        """Every read of each granule is known; those of ``own`` columns are."""
+        reads = self.reads[self.row[granules]]
+        bad = (reads >= know) & (reads > 0)
+        if own is not None:
+            bad[np.arange(len(bad)), own] = False
+        if self.is_shared:
+            together = self.warp_reads[granules]
+            late = (together >= know[:, : self.order.n].reshape(len(know), -1, WARP).min(2)) & (together > 0)
             if late.any():
-                self._fail_read(int(self.reads[rows][late].max()))
+                self._fail_read(int(together[late].max()))
+        if bad.any():
+            self._fail_read(int(reads[bad].max()))
 
     def _judge(
         self, known: Array, granules: Array, idx: Array | None, who: Array, verb: str, is_atomic: bool = False
@@ -326,26 +335,13 @@ class Shadow:
                         self.order.instructions[self.at[found]])  # fmt: skip
 
     def _judge_reads(self, granules: Array, base: Array, rows: Callable[[Array], Array], columns: Array) -> None:
-        late = self.last_read[granules] >= base
-        late &= self.last_read[granules] > 0
+        late: Array = (self.last_read[granules] >= base) & (self.last_read[granules] > 0)
+        if self.agents_read and not late.any():
+            late = np.asarray(self.reads[self.row[granules], self.order.n + 1 :].any(-1))
         if not late.any():
-            late = self._read_by_agents(granules)
-            if late is None:
-                return
+            return
         where = np.argwhere(late)
-        reads = self.reads[self.row[granules[tuple(where.T)]]]
-        know = rows(where[:, 0])
-        bad = (reads >= know) & (reads > 0)
-        bad[np.arange(len(bad)), columns[where[:, 0], 0]] = False
-        if bad.any():
-            self._fail_read(int(reads[bad].max()))
-
-    def _read_by_agents(self, granules: Array) -> Array | None:
-        if not self.agents_read:
-            return None
-        rows = self.row[granules]
-        found = self.reads[rows, self.order.n + 1 :].any(-1)
-        return found if found.any() else None
+        self._judge_rows(granules[tuple(where.T)], rows(where[:, 0]), columns[where[:, 0], 0])
 
     def _fail_read(self, stamp: int) -> None:
         raise Fault("a race: it is written, and nothing orders that after a read", self.order.instructions[stamp])

@@ -11,7 +11,7 @@ from tilegen.ptx.asynchronous import swizzle_bytes
 from tilegen.ptx.held import ProductsInFlight
 from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
-from tilegen.ptx.matrices import BITS, fragment_rows, pack, place_a, place_c, take, unpack
+from tilegen.ptx.matrices import BITS, fragment_rows, pack, place_a, unpack
 from tilegen.ptx.memory import place_shared
 from tilegen.ptx.rows import WARPGROUPS, Row, Step, row
 from tilegen.ptx.state import WARP, Fault, Lanes
@@ -113,8 +113,7 @@ def _multiply(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     majors = [int(x) for x in one.operands[6:]]
     trans_a = majors[0] if len(majors) == 2 else 0
     trans_b = majors[-1] if majors else 0
-    at_a, at_c = place_a(16, BITS[kind_a], 4), place_c(16, 16 if kind_d == "f16" else 32, len(d))
-    columns = at_c[1] + 8 * (np.arange(len(d)) // (2 if kind_d != "f16" else 1))[None, :, None] * 0
+    at_a = place_a(16, BITS[kind_a], 4)
     rows, columns = _place_d(kind_d, len(d))
     if columns.max() != n - 1:
         raise PtxError(f"{one.op} takes other counts of registers")
@@ -133,9 +132,9 @@ def _multiply(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
                     raise Fault("a descriptor, or whether to add, is not the same in all threads of a warpgroup")
             if in_registers:
                 words = unpack(np.stack([r[idx] for r in a], -1).reshape(4, WARP, 4), kind_a)
-                left = np.zeros((4, 16, k))
-                left[:, at_a[0], at_a[1]] = words
-                left = left.reshape(64, k)
+                parts = np.zeros((4, 16, k))
+                parts[:, at_a[0], at_a[1]] = words
+                left = parts.reshape(64, k)
             else:
                 left = read_matrix(machine, idx, int(a[0][idx[0]]), (64, k), kind_a, not trans_a)
             right = read_matrix(machine, idx, int(b[idx[0]]), (n, k), kind_b, not trans_b)

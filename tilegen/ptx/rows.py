@@ -21,7 +21,7 @@ LANES, WARPS, WARPGROUPS, CONTROL = "lanes", "warps", "warpgroups", "control"
 class Row:
     """``pattern`` matches the whole opcode. ``section``: of the PTX ISA 9.0, with the instruction's name.
 
-    ``who``: each lane by itself, whole warps or warpgroups together, or the machine's own loop (``CONTROL``: it may wait or branch).
+    ``who``: each lane by itself, whole warps or warpgroups together, or ``CONTROL``: lanes that may have to wait.
     """
 
     pattern: re.Pattern[str]

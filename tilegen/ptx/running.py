@@ -51,7 +51,8 @@ def run_kernel(
     ...     ret;
     ... }'''
     >>> launch = Launch((1, 1, 1), 32, ("Y",))
-    >>> run_kernel(parse_kernel(text, "k"), launch, {"Y": np.zeros(128, np.uint8)}, ["Y"], [(0, 0, 0)]).images["Y"].view("u4")[:4]
+    >>> ran = run_kernel(parse_kernel(text, "k"), launch, {"Y": np.zeros(128, np.uint8)}, ["Y"], [(0, 0, 0)])
+    >>> ran.images["Y"].view("u4")[:4]
     array([0, 1, 2, 3], dtype=uint32)
 
     Raises PtxFault for what the kernel does wrong, PtxError for an instruction that the table does not have.

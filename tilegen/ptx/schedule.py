@@ -1,6 +1,6 @@
 """The table of instructions, and the loop that carries them out: lanes at the lowest instruction run first.
 
-So lanes that part meet again where their ways join. Which lanes run first changes no verdict: order is judged by clocks.
+So lanes that part meet again where their ways join. Which lanes run first changes no verdict on order: clocks judge.
 """
 
 from __future__ import annotations
@@ -10,7 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilegen.ptx import arithmetic, asynchronous, atomics, barriers, conversions, matrices, meeting, memory, products
+from tilegen.ptx import (
+    arithmetic,
+    asynchronous,
+    atomics,
+    barriers,
+    bits,
+    conversions,
+    matrices,
+    meeting,
+    memory,
+    products,
+)
 from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
 from tilegen.ptx.products import touch_registers
@@ -18,10 +29,8 @@ from tilegen.ptx.rows import CONTROL, LANES, WARPGROUPS, WARPS, Row, Step
 from tilegen.ptx.state import WARP, Fault, Lanes
 from tilegen.ptx.text import Instruction, PtxError, list_names
 
-TABLE: tuple[Row, ...] = tuple(
-    one for module in (arithmetic, conversions, memory, matrices, barriers, asynchronous, products, meeting, atomics)
-    for one in module.ROWS
-)  # fmt: skip
+_MODULES = (arithmetic, bits, conversions, memory, matrices, barriers, asynchronous, products, meeting, atomics)
+TABLE: tuple[Row, ...] = tuple(one for module in _MODULES for one in module.ROWS)
 _BRANCHES = re.compile(r"(bra|ret|exit|trap)(\.uni)?")
 _MASKS = {"bar": 0, "shfl": 4, "vote": 2, "match": 2, "redux": 2, "elect": 1}  # which operand is the membermask
 
@@ -221,6 +230,7 @@ class Schedule:
             at, idx = min(stuck, key=lambda one: one[0])
             self.machine.state.at = at
             places = sorted({self.machine.state.kernel.code[k].line for k, _ in stuck})
+            first, where = int(self.machine.state.tid[idx[0]]), ", ".join(map(str, places[:8]))
             raise Fault(
-                f"a deadlock: {len(idx)} threads, from thread {int(self.machine.state.tid[idx[0]])} on, wait here for ever; threads wait at lines {', '.join(map(str, places[:8]))}"
+                f"a deadlock: {len(idx)} threads, from thread {first} on, wait here for ever; PTX lines {where}"
             )

@@ -154,7 +154,7 @@ class State:
             value = self.places[text][1] if text in self.places else self.params[text][0]
         elif text[:2] in ("0f", "0F", "0d", "0D"):
             value = int(text[2:], 16)
-            if text[1] in "fF" and dtype.itemsize == 8 or text[1] in "dD" and dtype.itemsize == 4:
+            if (text[1] in "fF" and dtype.itemsize == 8) or (text[1] in "dD" and dtype.itemsize == 4):
                 narrow = np.array([value], "u4" if text[1] in "fF" else "u8").view("f4" if text[1] in "fF" else "f8")
                 return narrow.astype(dtype)[0]  # type: ignore[no-any-return]
         elif "." in text:

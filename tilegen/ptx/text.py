@@ -1,4 +1,4 @@
-"""PTX text -> a kernel as frozen data: instructions with resolved names, registers, variables, and lines of the CUDA text.
+"""PTX text -> a kernel as frozen data: instructions with resolved names, registers, variables, lines of the CUDA text.
 
 Reads what NVRTC and nvcc print: one module, scopes in braces (of inline asm too), ``.loc`` with ``inlined_at``.
 """
@@ -72,7 +72,8 @@ _LOC = re.compile(r"\.loc\s+\d+\s+(\d+)\s+(\d+)(?:.*inlined_at\s+\d+\s+(\d+)\s+(
 def parse_kernel(text: str, name: str) -> KernelText:
     """The ``.entry`` of this name. Raises PtxError for text that is none, and where there is no such kernel.
 
-    >>> kernel = parse_kernel(".version 9.0\\n.target sm_80\\n.visible .entry k()\\n{\\n.reg .b32 %r<2>;\\nmov.u32 %r1, 7;\\nret;\\n}", "k")
+    >>> text = ".target sm_80\\n.visible .entry k()\\n{\\n.reg .b32 %r<2>;\\nmov.u32 %r1, 7;\\nret;\\n}"
+    >>> kernel = parse_kernel(text, "k")
     >>> kernel.registers, [str(one) for one in kernel.code]
     ({'%r0': 32, '%r1': 32}, ['mov.u32 %r1, 7;', 'ret;'])
     """
@@ -85,11 +86,12 @@ def parse_kernel(text: str, name: str) -> KernelText:
     shared = [v for s in _module_statements(clean[: head.start()]) if (v := _read_variable(s))]
     params = [v for part in head[1].split(",") if (v := _read_variable(part.strip()))]
     directives = {m[1]: tuple(map(int, re.findall(r"\d+", m[2]))) for m in re.finditer(r"\.(\w+)([\s\d,]*)", head[2])}
+    found = tuple(params)
     body = _Body(clean, head.end(), clean.count("\n", 0, head.end()) + 1)
     body.read()
     code, labels = body.resolve()
     return KernelText(
-        name, target[1] if target else "", tuple(params), body.registers, (*shared, *body.variables), code, labels, directives
+        name, target[1] if target else "", found, body.registers, (*shared, *body.variables), code, labels, directives
     )  # fmt: skip
 
 

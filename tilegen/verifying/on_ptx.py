@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 
@@ -15,17 +16,17 @@ from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate
 from tilegen.interpret import corners
 from tilegen.pipeline import Built
-from tilegen.plan import Param, arrays
+from tilegen.plan import Param, arrays, default_values
 from tilegen.proofs.against import Meaning
 from tilegen.proofs.floats import FloatRun, computes, float_inputs, run_bounded
-from tilegen.proofs.meaning import is_possible, parameter_cases
+from tilegen.proofs.meaning import parameter_cases
 from tilegen.proofs.nans import NanWatch
 from tilegen.ptx import KernelText, Launch, PtxFault, TensorMap, list_members, parse_kernel, run_kernel
-from tilegen.reference import Array, run_reference
+from tilegen.reference import Array, Input, run_reference
 from tilegen.render import launch_info
-from tilegen.spec.outline import launch_of, outline
+from tilegen.spec.outline import is_possible, launch_of, outline
 from tilegen.verifying.floats import compare_run, count_effort, draw_image, say_lasting_nans
-from tilegen.verifying.images import compare_images, make_image
+from tilegen.verifying.images import compare_images, list_ctas, make_image
 from tilegen.verifying.verified import Verified, case_text, count, reads_arrays
 
 Cta = tuple[int, int, int]
@@ -54,9 +55,9 @@ def verify_kernel_text(
     lines, notes = [], list[str]()
     for k, case in enumerate(list_small_cases(built)):
         ctas = choose_ptx_ctas(launch_of(built.spec, case).grid, built.plan.cluster, k)
-        watch = NanWatch()
+        run, watch = _Run(case, seeds[k % len(seeds)], tuple(ctas)), NanWatch()
         try:
-            found, steps = _run_case(built, kernel, case, seeds[k % len(seeds)], ctas, against, watch)
+            found, steps = _run_case(built, kernel, run, against, watch)
         except PtxFault as fault:
             raise ProofError(_describe(built, source, fault)) from None
         what = f"{count(len(ctas), 'CTA')}, {count(steps, 'instruction')}"
@@ -123,8 +124,10 @@ def describe_launch(built: Built, case: Mapping[str, int]) -> Launch:
         elif a["kind"] == "value":
             arguments.append(numpy_dtype(a["dtype"]).type(a["value"]))
         else:
-            arguments.append(TensorMap(a["array"], a["elem_bytes"], tuple(a["dims"]), tuple(a["strides_bytes"]), tuple(a["box"]),
-                                       a["swizzle_bytes"], "rounds_to" in a))  # fmt: skip
+            dims, strides, box = (tuple(a[key]) for key in ("dims", "strides_bytes", "box"))
+            arguments.append(
+                TensorMap(a["array"], a["elem_bytes"], dims, strides, box, a["swizzle_bytes"], "rounds_to" in a)
+            )
     x, y, z = info["grid"]
     return Launch(
         (x, y, z),
@@ -136,10 +139,20 @@ def describe_launch(built: Built, case: Mapping[str, int]) -> Launch:
     )
 
 
+@dataclass(frozen=True)
+class _Run:
+    """Values of the parameters, the seed of the inputs, and the CTAs that run."""
+
+    case: Mapping[str, int]
+    seed: int
+    ctas: tuple[Cta, ...]
+
+
 def _run_case(
-    built: Built, kernel: KernelText, case: Mapping[str, int], seed: int, ctas: Sequence[Cta], against: Meaning | None
-    , watch: NanWatch,
+    built: Built, kernel: KernelText, run: _Run, against: Meaning | None, watch: NanWatch
 ) -> tuple[list[str], int]:  # fmt: skip
+    """What was compared, in lines, and how many instructions ran. Raises PtxFault, or ProofError where bytes differ."""
+    case, seed, ctas = run.case, run.seed, run.ctas
     memories = {m.name: m for m in arrays(built.plan)}
     is_float = computes(built.spec) or against is not None
     inputs = float_inputs(built.plan, seed, case)
@@ -155,7 +168,7 @@ def _run_case(
     got = {name: ran.images[name].view(numpy_dtype(memories[name].dtype)) for name in writable}
     want = {name: images[name].copy() for name in writable}
     if is_float:
-        compared = FloatRun(tuple(ctas), inputs, case)
+        compared = FloatRun(ctas, inputs, case)
         lines = compare_run(built, compared, lambda name, at: got[name][at], against, watch)
         for name, (at, _) in run_bounded(built.spec, compared).items():
             want[name][at] = got[name][at]
@@ -169,6 +182,26 @@ def _run_case(
     for name in writable:
         compare_images(built.spec, memories[name], want[name], ran.images[name], case, "in the compiled PTX")
     return lines, ran.steps
+
+
+def carry_out_on_ptx(kernel: Built, given: Mapping[str, Input]) -> dict[str, tuple[Array, Array]]:
+    """Every CTA of a kernel, by its PTX: all elements of each array that it writes, poison where it wrote nothing."""
+    case = default_values(kernel.spec.params)
+    memories = {m.name: m for m in arrays(kernel.plan)}
+    images = {}
+    for name, m in memories.items():
+        elems, dtype = int(evaluate(m.span, case)), numpy_dtype(m.dtype)
+        poison = np.full(elems * m.elem_bytes, gpu.POISON, np.uint8)
+        images[name] = draw_image(given[name], elems, dtype).view(np.uint8) if name in given else poison
+    writable = [name for name, m in memories.items() if m.access != "in"]
+    text = _compile(kernel.source, kernel.plan.arch, kernel.plan.name)
+    ctas = list_ctas(launch_of(kernel.spec, case).grid)
+    try:
+        ran = run_kernel(text, describe_launch(kernel, case), images, writable, ctas)
+    except PtxFault as fault:
+        raise ProofError(_describe(kernel, kernel.source, fault)) from None
+    found = {name: ran.images[name].view(numpy_dtype(memories[name].dtype)) for name in writable}
+    return {name: (np.arange(len(image)), image) for name, image in found.items()}
 
 
 def _describe(built: Built, source: str, fault: PtxFault) -> Diagnostic:
@@ -188,7 +221,7 @@ def _describe(built: Built, source: str, fault: PtxFault) -> Diagnostic:
 
 
 def find_op(built: Built, text: Sequence[str], lines: Sequence[int]) -> tuple[str, Mark | None] | None:
-    """The op whose comment stands at one of these lines of the CUDA text, or right above it: its words, and its place."""
+    """The op whose comment stands at one of these lines of the CUDA text, or right above: its words, and its place."""
     calls = outline(built.spec).calls
     marks = [call.mark for call in calls]
     said = {" ".join(printable(op.text).split()): k for k, op in enumerate(built.plan.operations)}
