@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilegen.ptx.defined import find_undefined
 from tilegen.ptx.launch import Array, Cta, Launch, Region, place_regions
 from tilegen.ptx.machine import Machine
 from tilegen.ptx.schedule import Schedule
@@ -57,6 +58,8 @@ def run_kernel(
 
     Raises PtxFault for what the kernel does wrong, PtxError for an instruction that the table does not have.
     """
+    if early := find_undefined(kernel):
+        raise PtxFault(f"{early[1]} is read, and nothing has written it", ctas[0], kernel.code[early[0]], None)
     regions = place_regions(images, writable)
     clusters = list(dict.fromkeys(tuple(c // s for c, s in zip(cta, launch.cluster, strict=True)) for cta in ctas))
     size = int(np.prod(launch.cluster)) * -(-launch.threads // 32) * 32

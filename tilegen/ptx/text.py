@@ -212,7 +212,7 @@ class _Body:
         code = []
         for one, scopes in self.found:
             names = tuple(_NAME.sub(lambda m, s=scopes: unique(m[0], s), x) for x in one.operands)  # type: ignore[misc]
-            code.append(replace(one, operands=names, guard=unique(one.guard, scopes)))
+            code.append(replace(one, operands=names, guard=unique(one.guard, scopes) if one.guard else ""))
         return tuple(code), self.labels
 
 
