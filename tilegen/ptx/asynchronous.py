@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from tilegen.dtypes import numpy_dtype
 from tilegen.ptx.barriers import complete, find_barrier, land_bytes, tell_phases
 from tilegen.ptx.conversions import round_float
 from tilegen.ptx.held import Flight
@@ -22,6 +23,7 @@ from tilegen.ptx.memory import (
 from tilegen.ptx.rows import Row, Step, row
 from tilegen.ptx.state import GENERIC, PEER, Fault, Lanes
 from tilegen.ptx.text import Instruction, PtxError, list_names
+from tilegen.ptx.updates import find_update
 
 SWIZZLES = {0: 0, 32: 1, 64: 3, 128: 7}  # bits of 16 bytes, from bit 4, that those three further up are added to
 
@@ -172,7 +174,7 @@ def _copy_box(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
                 peers = [p for p in range(16) if int(mask[lane]) >> p & 1] if mask is not None else None
                 _load_box(machine, lane, box, corner, (int(places[k]), int(signals[k])), peers)
             else:
-                _store_box(machine, lane, box, corner, int(places[k]))
+                _store_box(machine, lane, box, corner, int(places[k]), found["reduce"] or "")
 
     return step
 
@@ -218,7 +220,8 @@ def _load_box(
         land_bytes(machine, barrier, lane, data.size)
 
 
-def _store_box(machine: Machine, lane: int, box: TensorMap, corner: list[int], at: int) -> None:
+def _store_box(machine: Machine, lane: int, box: TensorMap, corner: list[int], at: int, reduce: str = "") -> None:
+    """``reduce``: how each element is joined with the one that is there, atomically; else it takes its place."""
     state, order = machine.state, machine.order
     region = state.regions[box.array]
     if not region.is_writable:
@@ -232,9 +235,22 @@ def _store_box(machine: Machine, lane: int, box: TensorMap, corner: list[int], a
     )
     values = state.shared[place].view(f"u{box.elem_bytes}")
     granules = np.unique(byte[inside] // shadow.granule)
-    shadow.write_async(order.agent(("bulk writes", lane % order.n)), granules, order.own_row(lane), lane // order.n)
-    region.views[box.elem_bytes][byte[inside] // box.elem_bytes] = values[inside]
+    shadow.write_async(
+        order.agent(("bulk writes", lane % order.n)), granules, order.own_row(lane), lane // order.n, bool(reduce)
+    )
+    view, to, new = region.views[box.elem_bytes], byte[inside] // box.elem_bytes, values[inside]
+    view[to] = update_elements(box.dtype, reduce, view[to], new) if reduce else new
     machine.bulk.setdefault(lane, [[]])[-1].append(stamp)
+
+
+def update_elements(dtype: str, what: str, old: Array, new: Array) -> Array:
+    """Elements joined as ``cp.reduce.async.bulk`` does, as bits. Raises Fault for a type that has no such update."""
+    kind = {"float16": "f16", "bfloat16": "bf16"}.get(dtype, "")
+    held = old.dtype if kind else numpy_dtype(dtype)
+    update = find_update(what, kind)
+    if update is None or (held.kind == "f" and what not in ("add", "min", "max")):
+        raise Fault(f"{what} of {dtype} is not carried out")
+    return np.asarray(update(old.view(held), new.view(held), new.view(held))).view(old.dtype)
 
 
 def _copy_bulk(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
@@ -297,8 +313,11 @@ ROWS: tuple[Row, ...] = (
     row(r"cp\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?\.shared(::cta)?\.b64", "9.7.13 cp.async.mbarrier.arrive",
         _arrive_landed),
     row(_TENSOR + r"(?P<to>shared::(cluster|cta))\.global(\.tile)?\.mbarrier::complete_tx::bytes"
-        r"(?P<multicast>\.multicast::cluster)?",        "9.7.9 cp.async.bulk.tensor", _copy_box),
-    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?", "9.7.9 cp.async.bulk.tensor",
+        r"(?P<multicast>\.multicast::cluster)?(?P<reduce>!)?",        "9.7.9 cp.async.bulk.tensor", _copy_box),
+    row(r"cp\.reduce\.async\.bulk\.tensor\.\dd\.(?P<to>global)\.shared::cta\.(?P<reduce>\w+)(\.tile)?\.bulk_group"
+        r"(?P<multicast>!)?", "9.7.9 cp.reduce.async.bulk.tensor", _copy_box),
+    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?(?P<reduce>!)?",
+        "9.7.9 cp.async.bulk.tensor",
         _copy_box),
     row(r"cp\.async\.bulk\.(?P<to>shared::(cluster|cta))\.global\.mbarrier::complete_tx::bytes", "9.7.9 cp.async.bulk",
         _copy_bulk),

@@ -3,71 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import numpy as np
 
-from tilegen.ptx.conversions import decode, encode, round_float
 from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
 from tilegen.ptx.memory import check_aligned, granules_of, place_shared, read_address, resolve, split_regions
 from tilegen.ptx.rows import Row, Step, row
 from tilegen.ptx.state import Fault, Lanes, numpy_type
 from tilegen.ptx.text import Instruction, PtxError, list_names
-
-Update = Callable[[Array, Array, Array], Array]  # what is there, the operand, a second one -> what is there then
-
-
-def _add(x: Array, y: Array, _: Array) -> Array:
-    return np.asarray(x + y)
-
-
-_UPDATES: dict[str, Update] = {
-    "add": _add, "min": lambda x, y, _: np.minimum(x, y), "max": lambda x, y, _: np.maximum(x, y),
-    "and": lambda x, y, _: x & y, "or": lambda x, y, _: x | y, "xor": lambda x, y, _: x ^ y, "exch": lambda x, y, _: y,
-    "cas": lambda x, y, z: np.where(x == y, z, x), "inc": lambda x, y, _: np.where(x >= y, 0, x + 1).astype(x.dtype),
-    "dec": lambda x, y, _: np.where((x == 0) | (x > y), y, x - 1).astype(x.dtype),
-}  # fmt: skip
-
-
-def update_in_order(memory: Array, at: Array, update: Update, values: tuple[Array, Array]) -> Array:
-    """Each lane's update, in the order of lanes where they meet at one place; what was there before each.
-
-    >>> sums = np.zeros(2, np.int32)
-    >>> update_in_order(sums, np.array([1, 0, 1]), _add, (np.array([5, 6, 7], np.int32), np.zeros(3, np.int32))), sums
-    (array([0, 0, 5], dtype=int32), array([ 6, 12], dtype=int32))
-    """
-    before = np.zeros_like(values[0])
-    order = np.argsort(at, kind="stable")
-    ordered = at[order]
-    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    rank = np.arange(len(at)) - np.repeat(starts, np.diff(np.r_[starts, len(at)]))
-    for k in range(int(rank.max()) + 1):
-        lanes = order[rank == k]
-        held = memory[at[lanes]]
-        before[lanes] = held
-        memory[at[lanes]] = update(held, values[0][lanes], values[1][lanes])
-    return before
-
-
-def _halves(kind: str) -> Update:
-    """Sums of two halves of a word, each rounded once."""
-
-    def add(x: Array, y: Array, _: Array) -> Array:
-        name = kind.removesuffix("x2")
-        shape = (len(x), -1)
-        parts = [decode(np.ascontiguousarray(v).view(np.uint16).reshape(shape), name) for v in (x, y)]
-        return np.ascontiguousarray(encode(round_float(parts[0] + parts[1], name), name)).view(x.dtype)[:, 0]
-
-    return add
+from tilegen.ptx.updates import find_update, update_in_order
 
 
 def _atomic(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     state, kind, what = machine.state, found["type"], found["what"]
-    is_half = "f16" in kind
-    dtype = np.dtype("u4" if kind.endswith("x2") else "u2") if is_half else numpy_type(kind)
-    update = _halves(kind) if is_half else _UPDATES[what]
-    if is_half and what != "add":
+    dtype = np.dtype("u4" if kind.endswith("x2") else "u2") if "f16" in kind else numpy_type(kind)
+    update = find_update(what, kind)
+    if update is None:
         raise PtxError(f"{one.op} is not carried out")
     returns = one.op.startswith("atom")
     operands = one.operands[1:] if returns else one.operands

@@ -24,6 +24,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle: int = 0
     rounds_to_tf32: bool = False
+    dtype: str = ""  # of an element, where it is added to
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Region:
         self.name, self.base, self.size, self.is_writable = name, base, image.nbytes, is_writable
         self.bytes = np.zeros(-(-image.nbytes // 32) * 32, np.uint8)
         self.bytes[: self.size] = image.reshape(-1).view(np.uint8)
+        self.kept: dict[str, Array] = {}  # what clusters that ran did to it
         self.views = {w: self.bytes.view(f"u{w}") for w in (1, 2, 4, 8)}
 
     def image(self) -> Array:

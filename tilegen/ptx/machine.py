@@ -24,11 +24,11 @@ class Machine:
         self.order = Order(state)
         self.narrow = {space: find_granule(kernel, space) for space in ("shared", "global")}
         granules = len(state.shared) // self.narrow["shared"]
-        self.shared_shadow = Shadow(self.order, granules, self.narrow["shared"], is_shared=True)
+        self.shared_shadow = Shadow(self.order, granules, self.narrow["shared"])
         self.shared_views = {w: state.shared.view(f"u{w}") for w in (1, 2, 4, 8)}
         granule = self.narrow["global"]
         self.global_shadows = {
-            r.name: Shadow(self.order, -(-len(r.bytes) // granule), granule, is_shared=False)
+            r.name: Shadow(self.order, -(-len(r.bytes) // granule), granule, r.kept)
             for r in regions.values() if r.is_writable
         }  # fmt: skip
         self.barriers: dict[int, Barrier] = {}

@@ -126,8 +126,9 @@ class Order:
 class Shadow:
     """Of each granule of a memory: the last write and the reads since. 0 is nobody, others are a column plus 1."""
 
-    def __init__(self, order: Order, granules: int, granule: int, is_shared: bool):
-        self.order, self.granule, self.is_shared = order, granule, is_shared
+    def __init__(self, order: Order, granules: int, granule: int, kept: dict[str, Array] | None = None):
+        self.order, self.granule, self.is_shared = order, granule, kept is None
+        is_shared = kept is None
         self.who = np.zeros(granules, np.int32)
         self.at = np.zeros(granules, np.int32)
         self.together = np.zeros(granules, bool)  # written by a whole warp: who is its first lane
@@ -143,9 +144,15 @@ class Shadow:
         self.used = 1
         self.warps = order.n // WARP
         self.warp_reads = np.zeros((granules if is_shared else 0, self.warps), np.int32)  # by ldmatrix
-        if not is_shared:
-            self.cluster = np.zeros(granules, np.int32)  # whose lanes wrote it, plus 1
-            self.reader = np.zeros(granules, np.int32)  # whose lanes read it, plus 1; -1: of several
+        if kept is not None:
+            if "cluster" not in kept:  # over all clusters of a launch, which run one after another
+                kept |= {name: np.zeros(granules, np.int32) for name in ("cluster", "reader")}
+                kept["atomic"], kept["count"] = self.atomic, np.zeros(1, np.int32)
+            self.cluster = kept["cluster"]  # whose lanes wrote it
+            self.reader = kept["reader"]  # whose lanes read it; -1: of several
+            self.atomic = kept["atomic"]
+            self.first = int(kept["count"][0]) + 1  # the number of the first cluster that is here
+            kept["count"] += order.state.total // order.n
 
     def rows_of(self, granules: Array) -> Array:
         """Rows of ``reads``, made where there are none."""
@@ -197,7 +204,7 @@ class Shadow:
                 granules, order.base[idx][:, None], lambda lane: order.know[idx[lane], : self.columns], columns
             )
         stamp = order.tick()
-        self._mark_cluster(granules, idx, is_write=True)
+        self._mark_cluster(granules, idx, is_write=True, is_atomic=is_atomic)
         mine = np.broadcast_to(columns + 1, granules.shape)
         self.who[granules] = mine
         self.at[granules] = stamp
@@ -240,15 +247,24 @@ class Shadow:
         self.agents_read = True
         return stamp
 
-    def write_async(self, agent: int, granules: Array, row: Array, cluster: int = 0) -> int:
+    def write_async(self, agent: int, granules: Array, row: Array, cluster: int = 0, is_atomic: bool = False) -> int:
+        """A write by an agent; one that updates each element by itself is in no order with others of that kind."""
+        if is_atomic and self.atomic[granules].all():
+            stamp = self.order.tick()
+            self.who[granules], self.at[granules], self.cluster[granules] = agent + 1, stamp, cluster + self.first
+            return stamp
         self._check_row(granules, row, is_write=True, is_async=True)
         stamp = self.order.tick()
         if not self.is_shared:
-            self._refuse_clusters(granules, np.full(granules.shape, cluster + 1))
-            self.cluster[granules] = cluster + 1
+            own = np.full(granules.shape, cluster + self.first)
+            if ((self.cluster[granules] != own) & (self.cluster[granules] > 0)).any():
+                raise Fault("a race: two CTAs write one byte")
+            self._refuse_clusters(granules, own)
+            self.cluster[granules] = own
         self.who[granules] = agent + 1
         self.at[granules] = stamp
-        self.together[granules] = self.atomic[granules] = False
+        self.together[granules] = False
+        self.atomic[granules] = is_atomic
         return stamp
 
     # ---- copies in flight
@@ -309,8 +325,8 @@ class Shadow:
         self, known: Array, granules: Array, idx: Array | None, who: Array, verb: str, is_atomic: bool = False
     ) -> None:
         if not self.is_shared and idx is not None:
-            own = np.broadcast_to(idx // self.order.n + 1, granules.shape)
-            other = (self.cluster[granules] != own) & (who > 0)
+            own = np.broadcast_to(idx // self.order.n + self.first, granules.shape)
+            other = (self.cluster[granules] != own) & (self.cluster[granules] > 0)
             if is_atomic:
                 other &= ~self.atomic[granules]
             known = known & ~other | (is_atomic & self.atomic[granules])
@@ -347,13 +363,15 @@ class Shadow:
         raise Fault("a race: it is written, and nothing orders that after a read", self.order.instructions[stamp])
 
     # ---- clusters, which nothing orders
-    def _mark_cluster(self, granules: Array, idx: Array, is_write: bool) -> None:
+    def _mark_cluster(self, granules: Array, idx: Array, is_write: bool, is_atomic: bool = False) -> None:
         if self.is_shared:
             return
-        own = np.broadcast_to(idx[:, None] // self.order.n + 1, granules.shape)
+        own = np.broadcast_to(idx[:, None] // self.order.n + self.first, granules.shape)
         if is_write:
             self._refuse_clusters(granules, own)
             self.cluster[granules] = own
+            if not is_atomic and (self.cluster[granules] != own).any():
+                raise Fault("a race: two CTAs write one byte in one instruction")
         else:
             reader = self.reader[granules]
             self.reader[granules] = np.where((reader == 0) | (reader == own), own, -1)

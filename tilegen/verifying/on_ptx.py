@@ -126,7 +126,9 @@ def describe_launch(built: Built, case: Mapping[str, int]) -> Launch:
         else:
             dims, strides, box = (tuple(a[key]) for key in ("dims", "strides_bytes", "box"))
             arguments.append(
-                TensorMap(a["array"], a["elem_bytes"], dims, strides, box, a["swizzle_bytes"], "rounds_to" in a)
+                TensorMap(
+                    a["array"], a["elem_bytes"], dims, strides, box, a["swizzle_bytes"], "rounds_to" in a, a["dtype"]
+                )
             )
     x, y, z = info["grid"]
     return Launch(
