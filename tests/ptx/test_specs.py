@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from click.testing import CliRunner
 
 from tests.ptx.kernels import SPECS, list_kernels, requires_nvrtc
+from tilegen.cli import cli
 from tilegen.ptx import parse_kernel
 from tilegen.verifying.devices import verify
 from tilegen.verifying.on_ptx import find_op, list_small_cases, verify_ptx
@@ -12,7 +16,7 @@ from tilegen.verifying.on_ptx import find_op, list_small_cases, verify_ptx
 # One of each kind of instruction; their proofs take seconds in all.
 FEW = (
     "copy_tile", "copy_tma", "mma_tile", "wgmma_tile", "broadcast_cluster", "ldmatrix_fragments", "permute_sf",
-    "epilogue_panels", "cast_rows", "sum_rows", "softmax_short_rows", "copy_ring", "tiles_resident", "embedding",
+    "epilogue_panels", "cast_rows", "sum_rows", "softmax_short_rows", "copy_ring", "embedding",
 )  # fmt: skip
 OTHERS = sorted(path.stem for path in SPECS.glob("*.yaml") if path.stem not in FEW)
 
@@ -29,6 +33,16 @@ def test_compiled_kernels_do_what_their_specs_mean(stem):
 def test_a_program_runs_as_a_whole():
     found = verify(SPECS / "sum_all.yaml", device="ptx", params={"N": 3000}, seeds=[1])
     assert any(line.startswith("together: float: Y") for line in found.lines)
+
+
+@requires_nvrtc
+def test_the_line_of_the_page_works():
+    """docs/ptx.md has one line to type."""
+    page = (SPECS.parent / "docs" / "ptx.md").read_text(encoding="utf-8")
+    (line,) = re.search(r"```sh\n(.*?)```", page, re.S)[1].splitlines()
+    words = [str(SPECS.parent / word) if word.startswith("specs/") else word for word in line.split()[1:]]
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0 and done.output.startswith("copy_tma: verified on ptx, sm_90"), done.output
 
 
 def test_faults_are_told_at_their_op():
