@@ -88,8 +88,8 @@ def test_a_reduction_is_computed_in_the_type_that_its_numbers_meet_in() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "held", "accumulate", "field"), [
-    ("complex64", "float32", False, "src"), ("complex128", "int64", False, "src"), ("float32", "complex64", True, "dst"),
-    ("float32", "complex128", False, "dst"),
+    ("complex64", "float32", False, "src"), ("complex128", "int64", False, "src"),
+    ("float32", "complex64", True, "dst"), ("float32", "complex128", False, "dst"),
 ])  # fmt: skip
 def test_a_type_that_nothing_computes_with_is_named(dtype: str, held: str, accumulate: bool, field: str) -> None:
     with pytest.raises(tilegen.SpecError) as caught:

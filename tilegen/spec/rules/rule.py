@@ -81,6 +81,7 @@ SEEN = {
     "TG491": "`tilegen verify SPEC` on a GPU that is broken. `tilegen doctor` tries it; else report it.",
     "TG492": f"`tilegen verify SPEC` on a GPU. {_OWN.partition('. ')[2]}.",
     "TG493": "`tilegen build --compile` of a role whose accumulators need more `registers` than it says. Give it more.",
+    "TG494": f"`tilegen verify SPEC --device ptx`. {_OWN.partition('. ')[2]}.",
     "TG501": "`tilegen build --compile` on a machine without nvcc and NVRTC. `pip install 'tilegen[compile]'`.",
     "TG502": "`tilegen verify --device gpu` on a machine without a GPU. `--device cpu` runs the plan in NumPy.",
     "TG503": "`tilegen verify --device gpu` of a spec for sm_90a on an A100. `--arch sm_80`, where the spec allows it.",
