@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE  # tests start many processes, which would comp
 # One of each family: a transpose, a permute, TMA, rows that are normalised, a softmax, a reduction down columns, a stencil, a product.
 FEW := $(addprefix specs/, transpose_tile.yaml permute_sf.yaml copy_tma.yaml rmsnorm.yaml softmax_rows.yaml column_sum.yaml stencil.yaml gemm.yaml)
 
-.PHONY: run specs test slow check golden site gpu clean
+.PHONY: run specs test ptx slow check golden site gpu clean
 
 # Builds one spec of each family into out/, proofs included, verifies it on the CPU, and explains one.
 run: .venv/installed
@@ -27,6 +27,10 @@ specs: .venv/installed
 # A file's tests stay in one process: they share what one of them built.
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+# Compiles every spec to PTX and runs that in NumPy: minutes. Other releases of NVRTC print other PTX, which is as good.
+ptx: .venv/installed-ptx
+	$(BIN)/tilegen verify --device ptx $(SPECS)
 
 # All tests, with those that `make test` leaves out: every spec in every way, hundreds of drawn kernels. For 16 cores rather than 2.
 slow: .venv/installed
@@ -60,7 +64,7 @@ clean:
 	$(INSTALL) -e '.[test]'
 	touch $@
 
-# With one more extra of pyproject.toml: check, compile, docs, browser, cuda12 or cuda13.
+# With one more extra of pyproject.toml: check, compile, ptx, docs, browser, cuda12 or cuda13.
 .venv/installed-%: .venv/installed
 	$(INSTALL) -e '.[test,$*]'
 	touch $@

@@ -30,7 +30,12 @@ def is_program(path: Path | str) -> bool:
 
 def has_passes(text: str) -> bool:
     """Is the text of a spec that of several kernels, of an op that becomes two, too?"""
-    return re.search(r"^passes:|\bgemm: .*\bsplit: |\breduce_array: .*\bparts: (?!1\b)", text, re.M) is not None
+    return (
+        re.search(
+            r"^passes:|\bgemm: .*\bsplit: |\breduce_array: .*\bparts: (?!1\b)|\bscan_array: .*\bpasses: 3", text, re.M
+        )
+        is not None
+    )
 
 
 def gpu_file(device: str) -> str:

@@ -1,4 +1,4 @@
-"""Kernels whose places tables name, beside PyTorch and a copy of the same bytes; docs/results/tables/<device>.json.
+"""Kernels whose places, counts or orders memory decides, beside PyTorch and a copy; docs/results/tables/<device>.json.
 
     python benchmarks/measure_tables.py                   # all: a minute
     python benchmarks/measure_tables.py --name embedding
@@ -12,14 +12,13 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import math
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from element_cases import CASES as ELEMENTS
+from element_cases import Prepare, Work, count_sets
 from gpu_files import gpu_file, hash_code, read_driver
 from measure_cases import describe_bug
 from measure_programs import TorchWatch, time_all
@@ -33,23 +32,6 @@ from tilegen.calling import kernel_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results" / "tables"
-ROTATED_L2S = 4
-
-
-@dataclass(frozen=True)
-class Work:
-    """A case on the GPU: ``launch`` runs the kernel on set k, ``check`` raises ValueError where it is wrong.
-
-    ``moved_bytes`` are read and written once; ``read_bytes`` are those that are read.
-    """
-
-    params: Mapping[str, int]
-    launch: Callable[[Any, int], object]
-    check: Callable[[Candidate], None]
-    peers: Mapping[str, Candidate]
-    sets: int
-    moved_bytes: int
-    read_bytes: int
 
 
 def main() -> int:
@@ -62,7 +44,7 @@ def main() -> int:
     target = args.out or RESULTS / gpu_file(device.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     known = json.loads(target.read_text(encoding="utf-8"))["cases"] if target.exists() else {}
-    for spec, prepare in CASES.items():
+    for spec, prepare in (TABLES | ELEMENTS).items():
         if not any(part in spec for part in args.name):
             continue
         torch.manual_seed(1)
@@ -87,7 +69,8 @@ def measure_case(torch: Any, device: gpu.Device, spec: str, prepare: Prepare, ro
     copies = [torch.empty(work.moved_bytes // 2, dtype=torch.uint8, device="cuda") for _ in range(2 * work.sets)]
     copy: Candidate = lambda k: copies[2 * k % len(copies)].copy_(copies[(2 * k + 1) % len(copies)])  # noqa: E731
     timed = time_all(TorchWatch(torch), {"tilegen": own, "copy": copy, **work.peers}, rounds, work.sets)
-    mine = timed.rounds["tilegen"]
+    mine, watch = timed.rounds["tilegen"], TorchWatch(torch)
+    eager = {name: median(watch.time_us(lambda: run(k)) for k in range(rounds)) for name, run in work.eager.items()}  # noqa: B023
     return {
         "correct": True, "params": dict(work.params), "code_sha256": hash_code(built.source), "rounds": rounds,
         "bytes": work.moved_bytes, "median_us": round(median(mine), 3),
@@ -95,16 +78,8 @@ def measure_case(torch: Any, device: gpu.Device, spec: str, prepare: Prepare, ro
         "peers": {
             name: {"ratio": round(paired_ratio(mine, taken).median, 4), "median_us": round(median(taken), 3)}
             for name, taken in timed.rounds.items() if name != "tilegen"
-        },
+        } | {name: {"ratio": round(us / median(mine), 4), "median_us": round(us, 3)} for name, us in eager.items()},
     }  # fmt: skip
-
-
-Prepare = Callable[[Any, gpu.Device], Work]
-
-
-def count_sets(device: gpu.Device, each: int) -> int:
-    """Sets of inputs that rotate through four times the L2."""
-    return max(2, math.ceil(ROTATED_L2S * device.l2_bytes / each))
 
 
 def prepare_embedding(torch: Any, device: gpu.Device) -> Work:
@@ -184,7 +159,7 @@ def prepare_cross_entropy(torch: Any, device: gpu.Device) -> Work:
     )  # fmt: skip
 
 
-CASES: dict[str, Prepare] = {
+TABLES: dict[str, Prepare] = {
     "embedding": prepare_embedding, "kv_append": prepare_append, "cross_entropy": prepare_cross_entropy,
 }  # fmt: skip
 

@@ -111,9 +111,25 @@ def column_sum(X: Array) -> Array:
     return X.sum(0)
 
 
+def column_sum_atomic(X: Array) -> Array:
+    return X.sum(0)
+
+
+@means({"T": 19, "V": 5, "D": 64}, {"T": 1, "V": 1, "D": 8}, {"T": 40, "V": 3, "D": 256})
+def index_add(ids: Array, X: Array, Y: Array) -> Array:
+    total = Y.copy()
+    np.add.at(total, ids.astype(np.int64), X)
+    return total
+
+
 @means({"M": 9, "N": 63}, {"M": 1, "N": 1}, {"M": 300, "N": 8}, {"M": 2, "N": 5000})
 def sum_rows(X: Array) -> Array:
     return X.sum(1)
+
+
+@means({"M": 3, "N": 1024}, {"M": 2, "N": 3072})
+def scan_rows(X: Array) -> Array:
+    return X.cumsum(1)
 
 
 # ---------------------------------------------------------------- casts
@@ -267,6 +283,14 @@ def sum_all(X: Array) -> Array:
     return X.sum(keepdims=True)
 
 
+def scan(X: Array) -> Array:
+    return X.cumsum()
+
+
+def offsets_of_counts(counts: Array) -> Array:
+    return counts.cumsum() - counts
+
+
 def max_columns(X: Array) -> Array:
     return np.abs(X).max(0, keepdims=True)
 
@@ -306,8 +330,8 @@ def decode_paged(Q: Array, KC: Array, VC: Array, pages: Array, lens: Array, scal
 PASSES = {
     f.__name__: f
     for f in (
-        layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward,
-        decode_paged,
+        layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward, scan,
+        offsets_of_counts, column_sum_atomic, decode_paged,
     )
 }  # fmt: skip
 

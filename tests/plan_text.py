@@ -20,6 +20,7 @@ from tilegen.plan import (
     Memory,
     Mma,
     Move,
+    Pick,
     Plan,
     Ref,
     Repeat,
@@ -113,6 +114,7 @@ def _wgmma(step: Wgmma) -> str:
 
 LINES: dict[type, Callable[[Any], str]] = {
     Let: lambda step: f"Let {step.var.name} = {step.value}",
+    Pick: lambda step: f"Pick {step.var.name} <- {_ref(step.src)}",
     Fetch: lambda step: f"Fetch {step.var.name} <- {_ref(step.src)}, where {step.where}, else {step.otherwise}",
     Repeat: lambda step: f"Repeat {step.var.name} < {step.count}{', unrolled' if step.unroll else ''}",
     When: lambda step: f"When {step.condition}",

@@ -115,7 +115,7 @@ def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[
     assert hash_code(draft(case.text, row["arch"], case.params).source) == row["code_sha256"]
 
 
-NOT_RUN = set[str]()  # on no GPU yet: docs/passes.md says so
+NOT_RUN = {"scan_rows.yaml"}  # on no GPU yet: docs/passes.md says so
 
 
 def test_every_spec_was_measured() -> None:
@@ -125,7 +125,7 @@ def test_every_spec_was_measured() -> None:
     assert found | NOT_RUN == {p.name for p in SPECS} and not found & NOT_RUN
 
 
-PROGRAMS_NOT_RUN = set[str]()  # nor counted, on any GPU yet: docs/passes.md says so
+PROGRAMS_NOT_RUN = {"scan.yaml", "offsets_of_counts.yaml"}  # nor counted, on any GPU yet: docs/passes.md says so
 
 
 def test_every_program_was_measured() -> None:

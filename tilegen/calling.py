@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from tilegen import layouts
@@ -16,14 +16,16 @@ from tilegen.gpu.call import (
     PassTerms,
     ProgramKernel,
     ProgramSignature,
+    PromiseChecks,
 )
 from tilegen.gpu.call.signature import EncodeMaps
 from tilegen.gpu.device import runs_cubin
-from tilegen.gpu.driver import load_driver
+from tilegen.gpu.driver import Driver, load_driver
 from tilegen.index import Index
 from tilegen.ops.operand import dimension_iters
 from tilegen.pipeline import Built, BuiltProgram, Source, build, load
-from tilegen.plan import Memory, Plan, ProgramPlan, arguments, arrays, tensor_maps
+from tilegen.plan import Memory, Plan, ProgramPlan, arguments, arrays, list_checks, tensor_maps
+from tilegen.render.checks import render_checks
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.programs import workspace_bytes
 from tilegen.spec.data import Buffer, Spec
@@ -33,27 +35,49 @@ from tilegen.spec.program import Program
 _KEPT_SIZES = 64  # sets of runtime parameters whose descriptors' extents are kept
 
 
-def compile(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Kernel:
+def compile(
+    spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, *,
+    check_values: bool = False,
+) -> Kernel:  # fmt: skip
     """The kernel of a spec as a function of arrays: ``compile("specs/transpose_tile.yaml")(x, y)``.
 
     Takes what ``load`` takes; ``arch`` is by default the current GPU's. The kernel is proved as ``build`` proves it,
     and its cubin is kept on disk. Of a spec with passes, one call launches all of them. Raises what ``build`` raises,
     and EnvironmentLack without a compiler, or, if ``arch`` is not given, without a GPU. ``tilegen.gpu.CompileError``: a
     compiler refused the kernel, a bug of tilegen.
+
+    ``check_values``: each call first looks on the device at what the spec promises of its arrays (``values``,
+    ``distinct``, ``offsets``) and waits for that. A call that breaks a promise then ends with CallError TG716, which
+    names the element, and launches nothing.
     """
     spec = load(spec, arch, params)
     if arch is None:
         found = device_arch(spec.arch)
         spec = spec if found == spec.arch else load(spec, found)
-    return kernel_of(build(spec))
+    return kernel_of(build(spec), check_values)
 
 
-def kernel_of(built: Built | BuiltProgram) -> Kernel:
+def kernel_of(built: Built | BuiltProgram, check_values: bool = False) -> Kernel:
     """A built kernel, compiled; of a program, one function that launches its kernels."""
+    kernel: Kernel
     if isinstance(built, BuiltProgram):
-        return ProgramKernel(program_terms(built), [kernel_of(one) for one in built.passes], built.source)
-    cubin = compile_cubin(built.source, built.plan.arch, built.plan.name)
-    return Kernel(terms_of(built.spec, built.plan), cubin, built.source)
+        kernel = ProgramKernel(program_terms(built), [kernel_of(one) for one in built.passes], built.source)
+    else:
+        cubin = compile_cubin(built.source, built.plan.arch, built.plan.name)
+        kernel = Kernel(terms_of(built.spec, built.plan), cubin, built.source)
+    kernel.promises = promises_of(built)
+    kernel.check_values = check_values
+    if check_values and kernel.promises is not None:
+        _ = kernel.promises.cubin  # what a compiler says of it is said here, not in the first call
+    return kernel
+
+
+def promises_of(built: Built | BuiltProgram, driver: Callable[[], Driver] = load_driver) -> PromiseChecks | None:
+    """What looks at the promises of a kernel's caller; None where there are none."""
+    checks = list_checks(built.plan)
+    if not checks:
+        return None
+    return PromiseChecks(checks, lambda: compile_cubin(render_checks(checks), built.plan.arch, checks[0].name), driver)
 
 
 def device_arch(asked: str) -> str:
@@ -110,7 +134,16 @@ def program_terms(built: BuiltProgram) -> ProgramSignature:
 
 def _argument(m: Memory, b: Buffer) -> ArrayArgument:
     return ArrayArgument(
-        m.name, m.dtype, m.access, m.align_bytes, b.shape, strides_of(b), m.span, b.layout_text, b.mark
+        m.name,
+        m.dtype,
+        m.access,
+        m.align_bytes,
+        b.shape,
+        strides_of(b),
+        m.span,
+        b.layout_text,
+        b.mark,
+        b.values.promise if b.values else "",
     )
 
 

@@ -24,7 +24,7 @@ _SYNONYMS = {
     "memset": "fill", "zero": "fill", "if": "when", "while": "for", "body": "do", "add": "sum", "mul": "prod",
     "multiply": "prod", "product": "prod", "amax": "max", "maximum": "max", "amin": "min", "minimum": "min",
     "row_major": "row", "rowmajor": "row", "column_major": "col", "col_major": "col", "columnmajor": "col",
-    "column": "col",
+    "column": "col", "sum": "add",
 }  # fmt: skip
 
 

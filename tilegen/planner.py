@@ -11,11 +11,14 @@ from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, add, conjuncts, equal, less, mul, sub, substitute
 from tilegen.kept import keep
+from tilegen.ops.accumulating import say_unordered
 from tilegen.ops.dispatch import dispatch
+from tilegen.ops.lies import Kept, conditions_of, drop_lies
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, align_shared
 from tilegen.ops.placement import check_scratch, choose_resident, find_shared_room, place_memories
-from tilegen.ops.tables import define_names, known_of_reads, name_values
+from tilegen.ops.tables import define_names, known_of_reads, list_tests, name_values
+from tilegen.ops.trusting import find_trust
 from tilegen.plan import (
     PRODUCTS,
     QUEUES,
@@ -50,7 +53,6 @@ from tilegen.spec.data import (
     LetStatement,
     Loop,
     RoleBlock,
-    RoleTerms,
     Spec,
     Statement,
     SyncStatement,
@@ -58,8 +60,11 @@ from tilegen.spec.data import (
     WhenStatement,
 )
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
+from tilegen.spec.pads import is_clipped, pad_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
+from tilegen.spec.terms import RoleTerms
+from tilegen.spec.tested import find_uses
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
@@ -83,9 +88,9 @@ def plan_spec(spec: Spec) -> Plan:
     operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
-        spec.cluster, tuple(operations.values()), spec.notes,
+        spec.cluster, tuple(operations.values()), (*spec.notes, *say_unordered(spec)),
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
-        spec.overlaps,
+        spec.overlaps, find_trust(spec),
     )  # fmt: skip
 
 
@@ -300,7 +305,13 @@ class _Builder:
         self.operations[context.op] = operation
         if planned.scratch:
             self.scratch.setdefault(call.scope, []).extend(planned.scratch)
-        return when(call.when, *planned.steps)
+        steps = drop_lies(planned.steps, self.kept_of(context.op), pad_of(call)) if is_clipped(call) else planned.steps
+        return when(call.when, *steps)
+
+    def kept_of(self, number: int) -> Kept:
+        """By array, the condition that elements of tables which enter its places keep their promise."""
+        uses, tests = find_uses(self.spec), list_tests(self.spec)
+        return conditions_of(uses.of_call(number), tests, self.memories)
 
     def context(self, call: Call, enclose: Enclose) -> Context:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import product
@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 import pytest
 from specs.kernels import SPECS, Draft, small_spec
-from text.run import Runner, compile_plans, describe_map, runner_of
+from text.run import Runner, compile_functions, compile_plans, describe_map, runner_of
 
 from tilegen.calling import terms_of
+from tilegen.dtypes import DTYPES
 from tilegen.gpu import Cubin, device
-from tilegen.gpu.call import Kernel
+from tilegen.gpu.call import Kernel, PromiseChecks
 from tilegen.gpu.call.launch_memory import MAP_BYTES
 from tilegen.gpu.call.signature import KernelSignature
 from tilegen.gpu.driver import CONFIG_STREAM_AT, Driver, Function
-from tilegen.pipeline import Built
+from tilegen.pipeline import Built, BuiltProgram
+from tilegen.plan import PromiseCheck, list_checks
+from tilegen.render.checks import render_checks
 
 
 class PretendedDriver(Driver):
@@ -90,6 +93,70 @@ def pretend_kernel(built: Built | Draft, runs: bool = True, **terms_instead: Any
     driver = PretendedDriver(terms, built if runs else None)
     cubin = Cubin(built.plan.name, built.plan.arch, "g++", b"", "", 0, 0, 0, 0, 0)
     return Kernel(terms, cubin, built.source, lambda: driver), driver
+
+
+class PretendedChecks(Driver):
+    """Checks of promises run at once, by g++; ``seen`` has the kernel of each launch, and its turn.
+
+    ``captures``: whether the stream is being captured. ``held``: memory that was not given back.
+    """
+
+    def __init__(self, checks: Sequence[PromiseCheck]):
+        object.__setattr__(self, "launch", self.start)
+        object.__setattr__(self, "library", None)
+        words = ("unsigned long long *", "unsigned long long *", "unsigned long long", "int")
+        text = render_checks(checks)
+        texts = [
+            (text, c.name, (f"const {DTYPES[c.promise.dtype].storage} *", *words, *("int" for _ in c.params)))
+            for c in checks
+        ]
+        functions = dict(zip([c.name for c in checks], compile_functions(texts), strict=True))
+        self.__dict__.update(functions=functions, names=list(functions), seen=[], captures=False, held={})
+
+    def load(self, image: bytes, kernel: str, device: int, dynamic_bytes: int) -> Function:
+        return Function(ctypes.c_void_p(1 + self.names.index(kernel)), ctypes.c_void_p(2), device)
+
+    def start(self, config: Any, handle: Any, arguments: Any, extra: Any) -> int:
+        name = self.names[ctypes.addressof(handle._obj) - 1]
+        x, y, z, threads, *_ = struct.unpack_from("=7I", bytes(config._obj), 0)
+        addresses = list(arguments._obj)
+        pointers = [struct.unpack("=Q", ctypes.string_at(at, 8))[0] for at in addresses[:3]]
+        shape = (ctypes.c_uint * 7)(x, y, z, 1, 1, 1, threads)
+        flat = (ctypes.c_uint * (3 * x))(*(n for cta in range(x) for n in (cta, 0, 0)))
+        args = (ctypes.c_void_p * len(addresses))(*pointers, *addresses[3:])
+        self.seen.append((name, struct.unpack("=i", ctypes.string_at(addresses[4], 4))[0]))
+        assert self.functions[name](args, shape, flat, x) == 0
+        return 0
+
+    def allocate(self, size: int) -> int:
+        memory = ctypes.create_string_buffer(size)
+        self.held[ctypes.addressof(memory)] = memory
+        return ctypes.addressof(memory)
+
+    def free(self, pointer: int) -> None:
+        del self.held[pointer]
+
+    def fill(self, pointer: int, byte: int, size: int, stream: int) -> None:
+        ctypes.memset(pointer, byte, size)
+
+    def read(self, pointer: int, size: int, stream: int) -> bytes:
+        return ctypes.string_at(pointer, size)
+
+    def is_capturing(self, stream: int) -> bool:
+        return bool(self.captures)
+
+    @contextmanager
+    def in_context(self, context: Any) -> Iterator[None]:
+        yield
+
+
+def pretend_checks(kernel: Kernel, built: Built | BuiltProgram) -> PretendedChecks:
+    """Let a pretended kernel check what its caller promises, in each call."""
+    checks = list_checks(built.plan)
+    driver = PretendedChecks(checks)
+    cubin = Cubin(built.plan.name, built.plan.arch, "g++", b"", "", 0, 0, 0, 0, 0)
+    kernel.promises, kernel.check_values = PromiseChecks(checks, lambda: cubin, lambda: driver), True
+    return driver
 
 
 def read_launch(config: Any, arguments: Any, terms: KernelSignature) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from tilegen.index import (
 )
 from tilegen.plan import (
     FILL,
+    MOVE,
+    RED,
     Arrive,
     Await,
     Block,
@@ -43,6 +45,7 @@ from tilegen.plan import (
     Memory,
     Mma,
     Move,
+    Pick,
     Plan,
     Ref,
     Repeat,
@@ -55,6 +58,7 @@ from tilegen.plan import (
     When,
     default_values,
     effects,
+    find_updates,
 )
 
 KINDS = (
@@ -64,7 +68,7 @@ KINDS = (
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
     "other integer", "other literal", "parameter fixed", "other function", "operands exchanged", "other lanes",
     "other register", "register index", "base of a function", "half away", "one residue",
-    "swizzle dropped", "guard tightened", "other alignment",
+    "swizzle dropped", "guard tightened", "other alignment", "atomic stored", "replicas add",
 )  # fmt: skip
 _RESIDUE = 3  # of bx: one CTA in so many is wrong
 
@@ -195,6 +199,8 @@ def _of_box(step: Tma) -> Iterator[Change]:
         *outer, row, column = step.at
         back = sub(column, step.map.memory.shape[step.map.dims[-1]])
         yield "box", f"{step.map.name}: a row on, and back", (replace(step, at=(*outer, add(row, 1), back)),)
+    if step.function:
+        yield "atomic stored", f"{step.map.name}: a box", (replace(step, function=""),)
     for k in range(step.peers.bits.bit_length() if step.peers else 0):
         if step.peers.bits >> k & 1:
             fewer = replace(step.peers, bits=step.peers.bits & ~(1 << k))
@@ -302,6 +308,24 @@ def _of_condition(step: When | Move, field: str) -> Iterator[Change]:
         yield "condition flipped", f"{condition}", (replace(step, **{field: not_(condition)}),)
 
 
+def _of_move(step: Move) -> Iterator[Change]:
+    """An update as a store, or by another function that the type has."""
+    yield from _of_condition(step, "valid")
+    if step.via.function:
+        yield "atomic stored", step.via.name, (replace(step, via=MOVE),)
+        memory = step.dst.memory
+        other = "max" if step.via.function != "max" else "min"
+        if find_updates(other, memory.dtype, memory.traits.state):
+            yield "other function", f"{step.via.name} as {other}", (replace(step, via=RED[other]),)
+
+
+def _of_when(step: When) -> Iterator[Change]:
+    """Another condition; without one, what one of several threads that hold an element would put there, all do."""
+    yield from _of_condition(step, "condition")
+    if any(isinstance(s, Move) and s.via.function for s in step.body):
+        yield "replicas add", f"{step.condition} dropped", step.body
+
+
 def _of_wgmma(step: Wgmma) -> Iterator[Change]:
     """It adds where it did not, or the other way round; its operands lie in another swizzle, or at other strides."""
     yield "other integer", "adds the other way", (replace(step, accumulate=not_(step.accumulate)),)
@@ -328,8 +352,8 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Shuffle: _of_shuffle,
     Mma: _of_mma,
     Repeat: _of_repeat,
-    When: lambda step: _of_condition(step, "condition"),
-    Move: lambda step: _of_condition(step, "valid"),
+    When: _of_when,
+    Move: _of_move,
 }
 
 Operand = tuple[str, Ref, Callable[[Ref], Step]]  # the field, the place, the step with another place there
@@ -362,6 +386,7 @@ def _of_block(step: Block) -> Iterator[Operand]:
 
 OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
     Fetch: lambda step: [("src", step.src, lambda ref: replace(step, src=ref))],
+    Pick: lambda step: [("src", step.src, lambda ref: replace(step, src=ref))],
     Move: lambda step: [
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
     ],

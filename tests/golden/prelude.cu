@@ -113,6 +113,12 @@ __device__ __forceinline__ float half_to_float(half_t x)
     return y;
 }
 
+//// int_to_uint32
+__device__ __forceinline__ unsigned int_to_uint32(long long x)
+{
+    return (unsigned)(x < 0 ? 0 : x > 4294967295ll ? 4294967295ll : x);
+}
+
 //// keep_registers
 // The compiler leaves what is done with these registers on the side of this place where it stands.
 __device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
@@ -304,6 +310,63 @@ __device__ __forceinline__ void mma_m16n8k8_f64_f64_f64_f64(double *c, const dou
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
+//// negate_int
+// -x, as the complement of x - 1: a compiler that joins min and max would lose the sign.
+__device__ __forceinline__ int negate_int(int x)
+{
+    int y;
+    asm("{ .reg .b32 t; add.s32 t, %1, -1; not.b32 %0, t; }" : "=r"(y) : "r"(x));
+    return y;
+}
+
+//// red_global_add_s32
+// An element of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_s32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;"
+        :: "l"(__cvta_generic_to_global(p)), "r"(x[0]) : "memory");
+}
+
+//// red_global_add_u32
+// An element of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_u32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;"
+        :: "l"(__cvta_generic_to_global(p)), "r"(x[0]) : "memory");
+}
+
+//// red_global_add_v4_bf16x2
+// Each of 8 elements of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_v4_bf16x2(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.noftz.v4.bf16x2 [%0], {%1, %2, %3, %4};"
+        :: "l"(__cvta_generic_to_global(p)), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]) : "memory");
+}
+
+//// red_global_add_v4_f32
+// Each of 4 elements of global memory is updated by itself, as if no other thread of the GPU came between.
+__device__ __forceinline__ void red_global_add_v4_f32(void *p, const float *x)
+{
+    asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+        :: "l"(__cvta_generic_to_global(p)), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+
+//// red_shared_add_s32
+// An element of shared memory is updated by itself, as if no other thread of the CTA came between.
+__device__ __forceinline__ void red_shared_add_s32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.cta.shared.add.s32 [%0], %1;"
+        :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(x[0]) : "memory");
+}
+
+//// red_shared_add_u32
+// An element of shared memory is updated by itself, as if no other thread of the CTA came between.
+__device__ __forceinline__ void red_shared_add_u32(void *p, const unsigned *x)
+{
+    asm volatile("red.relaxed.cta.shared.add.u32 [%0], %1;"
+        :: "r"((unsigned)__cvta_generic_to_shared(p)), "r"(x[0]) : "memory");
+}
+
 //// registers_down
 // A whole warpgroup goes on with n registers a thread, fewer than it had.
 template <int n> __device__ __forceinline__ void registers_down()
@@ -333,6 +396,23 @@ __device__ __forceinline__ void stmatrix_x4(const unsigned *words, void *row)
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%4], {%0, %1, %2, %3};"
         :: "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"((unsigned)__cvta_generic_to_shared(row))
         : "memory");
+}
+
+//// store_stream_16
+// 16 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
+__device__ __forceinline__ void store_stream_16(uint4 *p, uint4 x)
+{
+    asm volatile("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+                 "st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, once;\n\t}" ::"l"(p), "r"(x.x), "r"(x.y),
+                 "r"(x.z), "r"(x.w) : "memory");
+}
+
+//// store_stream_4
+// 4 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
+__device__ __forceinline__ void store_stream_4(unsigned *p, unsigned x)
+{
+    asm volatile("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
+                 "st.global.L2::cache_hint.u32 [%0], %1, once;\n\t}" ::"l"(p), "r"(x) : "memory");
 }
 
 //// store_stream_8

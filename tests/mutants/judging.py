@@ -20,6 +20,7 @@ from tilegen.plan import Plan
 from tilegen.proofs import finding, floats, prove
 from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs
 from tilegen.proofs.runs import check_run, list_runs
+from tilegen.proofs.tables import fill_each
 from tilegen.reference import Input
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
@@ -72,7 +73,8 @@ def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
     """What the proofs say of a mutant, and of one that passes them whether it is the same kernel."""
     found = run = proof_code(lambda: prove(spec, mutant.plan))
     if found in WHOLE_GRID or found == floats.BEYOND:  # else the runs said it, and nothing else came before
-        run = proof_code(lambda: [check_run(spec, mutant.plan, run) for run in list_runs(spec, mutant.plan)])
+        each = fill_each(spec, mutant.plan)
+        run = proof_code(lambda: [check_run(s, p, run) for s, p in each for run in list_runs(s, p)])
     return Verdict(found, run, "" if found else find_reason(spec, plan, mutant))
 
 

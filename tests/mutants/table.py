@@ -73,7 +73,8 @@ Every spec's plan, changed in one place at a time.
   alignment of one element; each box a row on and as much back.
 * **Whether and how often**: each condition that asks for one more, which leaves out the last row, and each turned into
   its opposite; each step that moves or computes left out; each that takes in what it changes done twice; each loop with
-  one trip fewer, such as a sum that forgets an element.
+  one trip fewer, such as a sum that forgets an element; each atomic update a store, or made by all threads that hold
+  the element.
 * **What is computed**: each function as another, two arguments exchanged, each number and each integer of the place
   another, each floating param a number, its default; each exchange between other lanes.
 

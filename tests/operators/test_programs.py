@@ -178,6 +178,7 @@ SCHEMAS = {
     "gemm_split": "(Tensor A, Tensor B, Tensor bias) -> Tensor", "max_columns": "(Tensor X) -> Tensor",
     "layernorm_backward": "(Tensor X, Tensor dY, Tensor W, Tensor mean, Tensor rstd) -> (Tensor, Tensor, Tensor)",
     "squared_error": "(Tensor X, Tensor Y) -> Tensor", "sum_all": "(Tensor X) -> Tensor",
+    "column_sum_atomic": "(Tensor X) -> Tensor",
     "gemm_split_k": "(Tensor A, Tensor B, Tensor bias) -> Tensor",
 }  # fmt: skip
 

@@ -33,6 +33,7 @@ RUNNERS = {
     ("passes", "cpp"): "tests/programs/test_page.py",
     ("passes", "yaml"): "tests/programs/test_page.py",
     ("permutation", "console"): "tests/test_layout_docs.py",
+    ("ptx", "sh"): "tests/ptx/test_specs.py",
     ("torch", "python"): "tests/gpu/test_gpu_torch.py",
     ("torch", "yaml"): "tests/operators/page.py",
     ("tutorial", "console"): "tests/pages/test_tutorial.py",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilegen
@@ -20,6 +21,7 @@ from tilegen.index import (
     Index,
     Var,
     equal,
+    evaluate,
     every,
     less,
     maximum,
@@ -33,6 +35,7 @@ from tilegen.index import (
 from tilegen.plan import Memory, Plan, Ref, Repeat, When
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
+from tilegen.proofs.owners import find_changes
 from tilegen.proofs.runs import check_run, list_runs
 from tilegen.spec.data import Spec
 
@@ -351,3 +354,21 @@ ops:
     spec, other = (tilegen.load(text % row) for row in ("row", "where(bx // (N // 128) < 1, row, min(1, N // 512))"))
     assert proof_code(lambda: prove(spec, plan_spec(spec))) == ""
     assert proof_code(lambda: prove(spec, plan_spec(other))) == "TG420"
+
+
+N, BX, K = Var("N", 1 << 20, 1, 1), Var("bx", 40), Var("k", 8)
+CHUNKS = (N + 63) // 64
+
+
+@pytest.mark.parametrize("x", [
+    CHUNKS, (CHUNKS + 7) // 8, (CHUNKS - 1 - BX) * 64 + K * 8, BX * 64 - CHUNKS * 3, N % 48, N * 2 + K,
+    CHUNKS + CHUNKS // 8 * 5, minimum(CHUNKS, N // 40),
+])  # fmt: skip
+def test_changes_of_what_rises_alone_are_found_by_halves(x):
+    """Those that values one by one show, of quotients, of quotients of these, and beside what other variables add."""
+    values = range(100, 1700, 4)
+    grid = np.meshgrid(np.array(values), np.arange(40), np.arange(8), indexing="ij", sparse=True)
+    found = np.broadcast_to(evaluate(x, dict(zip(("N", "bx", "k"), grid, strict=True))), (len(values), 40, 8))
+    want = [values[k + 1] for k in range(len(values) - 1) if (found[k] != found[k + 1]).any()]
+    changes = find_changes(x, dataclasses.replace(N, step=4), {"N": 100}, values)
+    assert len(want) > 64 if changes is None else sorted(changes) == want

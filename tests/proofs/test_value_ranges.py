@@ -27,7 +27,7 @@ from tilegen.spec.outline import launch_of
 from tilegen.spec.program import Program
 from tilegen.verifying.images import list_ctas
 
-COMPUTED = ("int32", "int64")
+COMPUTED = ("int32", "int64", "uint32", "uint64")
 _MOST = 48  # elements that a tree is evaluated on
 
 
@@ -318,7 +318,13 @@ def draw_spec(random: Random) -> dict[str, Any]:
             "r{a} + r{b}", "max(r{a} - r{b}, 0)", "r{a} * 3 - r{b}", "where(r{a} < r{b}, r{a}, 7)", "r{a} // 5",
             "r{a} % 12", "where(index(0) < 9, r{b}, index(0))", "min(r{a}, r{b})", "abs(r{a})", "-r{b}",
             "where(r{a} == r{b} or r{a} > 20, r{b}, r{a})",
-        ]).format(a=a, b=b)  # fmt: skip
+            "mulhi(r{a} * 77, r{b}) ^ r{a}", "r{a} << 3 | r{b} >> 1", "~r{a} & r{b}",
+        ])  # fmt: skip
+        if "uint32" in (chosen[a], chosen[b]):  # which meets no int32
+            words = [f"uint32(r{k})" if chosen[k] != "uint32" else f"r{k}" for k in (a, b)]
+            expr = expr.replace("abs", "popcount").replace(", index(0))", ", uint32(index(0)))")
+            expr = expr.replace("r{a}", words[0]).replace("r{b}", words[1])
+        expr = expr.format(a=a, b=b)
         op: dict[str, Any] = {"elementwise": {"dst": f"r{c}", "expr": expr}}
         if random.random() < 0.3:
             op = {"cast": {"src": f"r{a}", "dst": f"r{c}"}} if a != c and chosen[a] != chosen[c] else op
@@ -351,3 +357,67 @@ def test_within() -> None:
     assert is_within(ValueRange(0, n), ValueRange(0, mul(n, 2)))
     assert is_within(ValueRange(0, minimum(n, 7)), ValueRange(0, 7))
     assert not is_within(ValueRange(0, n), ValueRange(0, 50))
+
+
+# ---------------------------------------------------------------- scans, and what atomics leave
+@pytest.mark.parametrize(
+    "fields, said, carried",
+    [
+        ({"op": "sum"}, "0 : 513", "0 : 513"),
+        ({"op": "sum", "exclusive": True}, "0 : 505", "0 : 513"),
+        ({"op": "max"}, "0 : 9", "0 : 9"),
+        ({"op": "min"}, "0 : 9", "0 : 1"),
+    ],
+)
+def test_scans(fields: dict[str, Any], said: str, carried: str) -> None:
+    ops = [
+        {"fill": {"dst": "s", "value": 0}},
+        {"copy": {"src": "x", "dst": "r"}},
+        {"scan": {"src": "r", "dst": "r", "axis": 0, "carry": "s", **fields}},
+        {"copy": {"src": "r", "dst": "Y"}},
+    ]
+    spec = load(program_of(ops, r="", s=""))
+    assert isinstance(spec, Spec)
+    written = measure_calls(spec)[2].written
+    assert (str(written["dst"]), str(written["carry"])) in ((said, carried), ("0 : 1", carried))
+    for drawn in range(3):
+        at, bits = run_with_drawn(spec, drawn)["Y"]
+        low, top = written["dst"].numbers
+        assert len(at) == 64 and low <= bits.view(np.int32).min() <= bits.view(np.int32).max() <= top
+
+
+@pytest.mark.parametrize(
+    "function, said", [("add", "-2147483648 : 2147483648"), ("max", "3 : 9"), ("min", "0 : 4"), ("or", "0 : 16")]
+)
+def test_what_atomics_leave(function: str, said: str) -> None:
+    ops: list[Any] = [
+        {"fill": {"dst": "t", "value": 3}},
+        {"sync": "cta"},
+        {"copy": {"src": "x", "dst": "t", "accumulate": function}},
+        {"sync": "cta"},
+        {"copy": {"src": "t", "dst": "Y"}},
+    ]
+    spec = program_of(ops)
+    spec["buffers"]["t"] = {"scope": "shared", "dtype": "int32", "shape": [64]}
+    found = find_value_ranges(load(spec))["Y"]
+    whole = ValueRange(*map(int, said.split(" : ")))
+    assert is_within(whole, found), f"{found}"
+
+
+def test_floats_have_no_range() -> None:
+    """Beside integers: filled with an infinity, made of integers, and reduced of them."""
+    ops: list[Any] = [
+        {"fill": {"dst": "f", "value": "-inf"}},
+        {"elementwise": {"dst": "f", "expr": "x + 1"}},
+        {"cast": {"src": "x", "dst": "f"}},
+        {"elementwise": {"dst": "Y", "expr": "f"}},
+        {"reduce": {"src": "x", "dst": "g", "axis": 0, "op": "sum"}},
+        {"scan": {"src": "x", "dst": "f", "axis": 0, "op": "sum"}},
+    ]
+    spec = program_of(ops)
+    spec["buffers"] |= {
+        name: {"scope": "register", "dtype": "float32", "shape": [n], "layout": "auto"}
+        for name, n in (("f", 64), ("g", 1))
+    }
+    found = find_value_ranges(load(spec))
+    assert set(found) == {"x", "Y"} and found["Y"] == range_of_type("int32")

@@ -57,7 +57,7 @@ def test_keys(path):
     data = _explain(path)
     assert set(data) - DERIVED - UNUSED == TOP
     assert set(data["summary"]) == SUMMARY
-    shown = set(data["grid_totals"]) - {"shared_wgmma"}
+    shown = set(data["grid_totals"]) - {"shared_wgmma", "shared_red", "global_red"}
     assert shown in (KINDS, KINDS | ASYNC[0], KINDS | ASYNC[1], KINDS.union(*ASYNC))
     assert all(set(total) == TOTALS for total in data["grid_totals"].values())
     for choice in data["choices"]:

@@ -23,11 +23,13 @@ from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
     MOVE,
+    RED,
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
     TMA_LOAD,
     TMA_MULTICAST,
+    TMA_REDUCE,
     TMA_STORE,
     Arrive,
     Await,
@@ -45,6 +47,7 @@ from tilegen.plan import (
     Mma,
     Move,
     Peers,
+    Pick,
     Plan,
     Ref,
     Repeat,
@@ -58,6 +61,7 @@ from tilegen.plan import (
     Wait,
     Wgmma,
     When,
+    find_box_type,
     flat_memory,
     let,
 )
@@ -83,13 +87,14 @@ S = flat_memory("S", "float32", 128, "shared", align_bytes=128)
 T = flat_memory("T", "uint16", 512, "shared", offset_bytes=512)
 r = flat_memory("r", "float32", 8, "register")
 h = flat_memory("h", "uint16", 8, "register")
+n = flat_memory("n", "int32", 2, "register")
 IN, OUT = (TensorMap(f"{m.name}_map", m, (0, 1), (8, 16)) for m in (X, Y))
 FULL = Barrier("full", 1, 1)
 ROW, COLUMN = tx // 16, tx % 16
 
 
 def plan(*steps: Step, barriers: tuple[Barrier, ...] = ()) -> Plan:
-    memories = (X, Y, H, G, S, T, r, h, P)
+    memories = (X, Y, H, G, S, T, r, h, n, P)
     return Plan("k", "sm_90", (1, 1, 1), memories, (Role("all", THREADS, steps),), barriers=barriers)
 
 
@@ -158,8 +163,15 @@ def fetch(bound: int) -> tuple[Step, ...]:
     return (Fetch(row, P[tx], tx, Values(0, 8)), Move(r[0], X[row, COLUMN]), STORE)
 
 
+def pick(bound: int) -> tuple[Step, ...]:
+    """Rows of X whose numbers threads hold, which are below ``bound``."""
+    row = Var("row", bound)
+    return (Move(n[0], P[tx]), Pick(row, n[0]), Move(r[0], X[row, COLUMN]), STORE)
+
+
 INSTRUCTIONS: dict[str, Example] = {
     "fetch": example(fetch(8), fetch(7), "TG410"),
+    "pick": example(pick(8), pick(7), "TG410"),
     MOVE.name: example((LOAD, WRITE, Sync("warp"), READ, SEND), (LOAD, WRITE, READ, SEND), "TG403"),
     CP_ASYNC.name: example((START, Commit("cp.async"), Wait("cp.async"), *FETCH), (START, *FETCH), "TG422"),
     LDMATRIX.name: matrices(LDMATRIX, None),
@@ -178,6 +190,48 @@ INSTRUCTIONS: dict[str, Example] = {
     ),
     FILL.name: example((Map(FILL, r[0], value=1.0), STORE), (Map(FILL, S[tx], value=1.0), STORE), "TG412"),
 }  # fmt: skip
+
+
+A = Memory("A", "int32", (64,), (1,), "global", "in")
+K = Memory("K", "int32", (64,), (1,), "global", "out")
+N = flat_memory("N", "int32", 32, "shared", align_bytes=16)
+n = flat_memory("n", "int32", 2, "register")
+
+
+def update(row: Instruction) -> Example:
+    """Each element of shared memory from two warps, read by a third thread; the fault is a sync that is missing."""
+    clear = When(less(tx, 32), (Move(n[1], A[tx]), Move(N[tx], n[1])))
+    put = Move(N[lane], n[0], via=row)
+    seen = (Move(n[0], N[31 - lane]), Move(K[tx], n[0]))
+    start = (Move(n[0], A[tx]), clear, Sync("cta"), put)
+
+    def of(*steps: Step) -> Plan:
+        return replace(plan(*steps), memories=(A, K, N, n))
+
+    return Example(of(*start, Sync("cta"), *seen), of(*start, *seen), "TG403")
+
+
+INSTRUCTIONS |= {row.name: update(row) for row in RED.values()}
+
+
+def reduce_box(row: Instruction) -> Example:
+    """A box of shared memory put to that of an array; the fault is a fence that is missing."""
+    array = Memory("B", "int32", (8, 16), (16, 1), "global", "inout")
+    tile = flat_memory("N", "int32", 128, "shared", align_bytes=128)
+    kind = find_box_type(row.function, "int32")
+    box = TensorMap("B_map", array, (0, 1), (8, 16), type=kind)
+    fill = (Move(n[0], A[tx]), Move(tile[tx], n[0]), Move(tile[tx + 64], n[0]))
+    sent = When(equal(tx, 0), (Tma(box, (0, 0), tile[0], function=row.function), Commit("bulk")))
+
+    def of(*steps: Step) -> Plan:
+        return replace(plan(*steps), memories=(A, array, tile, n))
+
+    return Example(
+        of(*fill, Sync("async"), Sync("cta"), sent, Wait("bulk")), of(*fill, Sync("cta"), sent, Wait("bulk")), "TG424"
+    )
+
+
+INSTRUCTIONS |= {row.name: reduce_box(row) for row in TMA_REDUCE.values()}
 
 
 def product(row: Instruction) -> Example:
@@ -226,6 +280,7 @@ STEPS: dict[type, Example] = {
         "TG410",
     ),
     Fetch: INSTRUCTIONS["fetch"],
+    Pick: INSTRUCTIONS["pick"],
     Repeat: example(
         (*loop(k), STORE), (Repeat(k, 2, (Move(r[k], X[k * 4 + ROW, COLUMN]),)), STORE), "TG407",
     ),

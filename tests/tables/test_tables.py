@@ -34,6 +34,7 @@ from tilegen.plan import (
     INSTRUCTIONS,
     MBARRIER,
     MOVE,
+    PICK,
     QUEUES,
     SHUFFLE,
     Compute,
@@ -94,9 +95,9 @@ def missing_of_row(row: Instruction) -> list[str]:
     preludes = re.compile(re.sub(r"\\?\{\w+\\?\}", r"\\w*", re.escape(row.prelude))) if row.prelude else None
     known = {
         "cost": row.cost in COSTS,
-        "meaning": bool(row.compute) or row.name in MEANINGS or row == FETCH,  # which defines a name: STRUCTURE
+        "meaning": bool(row.compute) or row.name in MEANINGS or row in (FETCH, PICK),  # which define names: STRUCTURE
         "text": bool(preludes and any(preludes.fullmatch(n) for n in prelude_names()))
-        or bool(row.c) or row.name in FUNCTIONS or row in (MOVE, COMPUTE, SHUFFLE, FETCH),
+        or bool(row.c) or row.name in FUNCTIONS or row in (MOVE, COMPUTE, SHUFFLE, FETCH, PICK),
         "range proof": all(o.lies in TOUCHES for o in row.operands),
         "arch": not row.feature or any(row.feature in arch.features for arch in ARCHES.values()),
         "queue": row.queue in ("", MBARRIER, *QUEUES),
@@ -131,7 +132,7 @@ def inputs_of(shown: Plan) -> dict[str, object]:
         most = 13 if dtype.startswith(("float8", "float16")) else 251  # sums of products are numbers
         return lambda at: ((at * 40503 + number * 7919) % most).astype(numpy_dtype(dtype))
 
-    given = {m.name: values(m.dtype, n) for n, m in enumerate(arrays(shown)) if m.access == "in"}
+    given = {m.name: values(m.dtype, n) for n, m in enumerate(arrays(shown)) if m.access != "out"}
     promised = {m.name: draw_elements(m, {}) for m in arrays(shown) if m.name in given and m.values is not None}
     return given | promised
 
@@ -175,6 +176,8 @@ def test_every_mutant_of_an_instruction_is_found(row: Instruction) -> None:
     assert mutants
     for mutant in mutants:
         if code_of(mutant.plan) or unproven_ranges(mutant.plan):
+            continue
+        if mutant.kind == "step twice" and row.function in ("min", "max", "and", "or"):  # twice is as once
             continue
         got = interpret(mutant.plan, [(0, 0, 0)], inputs_of(mutant.plan)).written  # type: ignore[arg-type]
         assert got.keys() != images.keys() or not all(

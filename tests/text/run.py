@@ -19,14 +19,15 @@ import numpy as np
 import pytest
 from specs.kernels import SPECS, small_spec
 
+from tests.faults.texts import change_text
 from tests.session import make_folder, once
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Plan
 from tilegen.render import launch_info, render
 
-GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fPIC", "-fvisibility=hidden", "-Wall", "-Werror",
-       "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-maybe-uninitialized")  # fmt: skip
+GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fwrapv", "-fPIC", "-fvisibility=hidden", "-Wall",
+       "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-maybe-uninitialized")  # fmt: skip
 # (Whether every register is written before it is read, guards counted, is what the interpreter's shadow proves.)
 POISON = 0xA5  # what outputs hold before, and what surrounds every array
 GUARD_BYTES = 256
@@ -119,6 +120,11 @@ def compile_plans(plans: Sequence[Plan], prelude: bool = False) -> list[Runner]:
     return _runners(plans, _load(_compile(_host_texts(plans, prelude))))
 
 
+def compile_changed(plan: Plan, *pairs: tuple[str, str]) -> Runner:
+    """A plan whose text has each old part replaced by a new one, which must be there."""
+    return _runners([plan], _load(_compile(change_text(_host_texts([plan], False), *pairs))))[0]
+
+
 @cache
 def runner_of(path: Path) -> Runner:
     """The kernel of a spec, at a small size; a few are compiled together, once a session."""
@@ -187,11 +193,27 @@ def _host_text(plan: Plan, number: int, prelude: bool) -> str:
             continue
         c = f"text_{number}::{DTYPES[arg['dtype']].c}" if DTYPES[arg["dtype"]].typedef else DTYPES[arg["dtype"]].c
         args.append(f"({c} *)args[{i}]" if arg["kind"] == "pointer" else f"*({c} *)args[{i}]")
-    call = f"[](void **args) {{ text_{number}::{plan.name}({', '.join(args)}); }}"
+    return _launched(text, number, f"text_{number}::{plan.name}({', '.join(args)});")
+
+
+def _launched(text: str, number: int, call: str) -> str:
+    """A text in a namespace of its own, and a C function that launches what ``call`` calls of it."""
+    text = text.replace('extern "C" __global__', "__global__")
+    call = f"[](void **args) {{ {call} }}"
     shown = f'extern "C" __attribute__((visibility("default"))) int run_{number}'
     return (f"namespace text_{number} {{\n{text}}}\n"
             f"{shown}(void **args, const unsigned *launch, const unsigned *ctas, int n)\n"
             f"{{\n    return cpu::launch({call}, args, launch, ctas, n);\n}}\n")  # fmt: skip
+
+
+def compile_functions(texts: Sequence[tuple[str, str, Sequence[str]]]) -> list[Any]:
+    """Kernels that no plan has, each launched as a runner's is: (text, name, the C type of each argument)."""
+    parts = []
+    for number, (text, name, types) in enumerate(texts):
+        given = (f"({c})args[{i}]" if c.endswith("*") else f"*({c} *)args[{i}]" for i, c in enumerate(types))
+        parts.append(_launched(text, number, f"text_{number}::{name}({', '.join(given)});"))
+    library = _load(_compile("\n".join(parts)))
+    return [getattr(library, f"run_{number}") for number in range(len(texts))]
 
 
 @cache

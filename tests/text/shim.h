@@ -38,6 +38,10 @@ static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
 using std::abs;
 static int min(int a, int b) { return b < a ? b : a; }
 static int max(int a, int b) { return a < b ? b : a; }
+static unsigned min(unsigned a, unsigned b) { return b < a ? b : a; }
+static unsigned max(unsigned a, unsigned b) { return a < b ? b : a; }
+static unsigned long long min(unsigned long long a, unsigned long long b) { return b < a ? b : a; }
+static unsigned long long max(unsigned long long a, unsigned long long b) { return a < b ? b : a; }
 static size_t min(size_t a, size_t b) { return b < a ? b : a; }
 static size_t max(size_t a, size_t b) { return a < b ? b : a; }
 static long long min(long long a, long long b) { return b < a ? b : a; }
@@ -85,6 +89,20 @@ template <class To, class From> static To bits(From x)
 }  // namespace cpu
 #define __builtin_assume(holds) (void)(cpu::misled |= !(holds))
 
+// A thread runs alone between two meetings, so what it does is never cut in two.
+static inline unsigned long long atomicMin(unsigned long long *at, unsigned long long x)
+{
+    const unsigned long long old = *at;
+    *at = x < old ? x : old;
+    return old;
+}
+static inline unsigned long long atomicCAS(unsigned long long *at, unsigned long long wanted, unsigned long long x)
+{
+    const unsigned long long old = *at;
+    *at = old == wanted ? x : old;
+    return old;
+}
+
 static inline void __syncthreads() { cpu::meet(cpu::cta, cpu::threads); }
 static inline void __syncwarp()
 {
@@ -120,6 +138,51 @@ static inline void cp_async_8_or_zero(void *smem, const void *gmem, bool inside)
 static inline void cp_async_16_or_zero(void *smem, const void *gmem, bool inside) { cp_async<16>(smem, gmem, inside); }
 static inline void cp_async_commit() { cpu::commit_copies(); }
 template <int pending> static void cp_async_wait() { cpu::wait_for_copies(pending); }
+// Threads are fibers, and none runs between: an update is read, computed and written. Elements of 2 bytes are added as floats.
+namespace cpu {
+template <class T> struct Plain { using type = T; static T get(T x) { return x; } static T put(T x) { return x; } };
+template <int exponent, int mantissa> struct Small {
+    using type = unsigned short;
+    static float get(type x) { return small_to_float(x, exponent, mantissa, false); }
+    static type put(float x) { return (type)small_from_float(x, exponent, mantissa, false); }
+};
+struct BFloat16 {
+    using type = unsigned short;
+    static float get(type x) { return bits<float>((unsigned)x << 16); }
+    static type put(float x) { const unsigned y = bits<unsigned>(x); return (type)((y + 0x7fff + (y >> 16 & 1)) >> 16); }
+};
+template <class E, int n, class Op> static void update(void *p, const void *x, Op op)
+{
+    for (int k = 0; k < n; ++k) {
+        typename E::type held, own;
+        memcpy(&held, (char *)p + k * sizeof held, sizeof held);
+        memcpy(&own, (const char *)x + k * sizeof own, sizeof own);
+        held = E::put(op(E::get(held), E::get(own)));
+        memcpy((char *)p + k * sizeof held, &held, sizeof held);
+    }
+}
+}  // namespace cpu
+#define RED(name, E, n, op) \
+    static inline void red_global_##name(void *p, const void *x) { cpu::update<E, n>(p, x, [](auto a, auto b) { return op; }); } \
+    static inline void red_shared_##name(void *p, const void *x) { cpu::update<E, n>(p, x, [](auto a, auto b) { return op; }); }
+#define RED_INTEGERS(signed_, unsigned_, bits_, S, U) \
+    RED(min_##signed_, cpu::Plain<S>, 1, b < a ? b : a) RED(max_##signed_, cpu::Plain<S>, 1, b > a ? b : a) \
+    RED(min_##unsigned_, cpu::Plain<U>, 1, b < a ? b : a) RED(max_##unsigned_, cpu::Plain<U>, 1, b > a ? b : a) \
+    RED(add_##unsigned_, cpu::Plain<U>, 1, a + b) RED(and_##bits_, cpu::Plain<U>, 1, a & b) \
+    RED(or_##bits_, cpu::Plain<U>, 1, a | b) RED(xor_##bits_, cpu::Plain<U>, 1, a ^ b)
+RED_INTEGERS(s32, u32, b32, int, unsigned)
+RED_INTEGERS(s64, u64, b64, long long, unsigned long long)
+RED(add_s32, cpu::Plain<unsigned>, 1, a + b)
+RED(add_f32, cpu::Plain<float>, 1, a + b) RED(add_v2_f32, cpu::Plain<float>, 2, a + b) RED(add_v4_f32, cpu::Plain<float>, 4, a + b)
+RED(add_f64, cpu::Plain<double>, 1, a + b)
+#define RED_SMALL(type, E) \
+    RED(add_##type, E, 1, a + b) RED(add_##type##x2, E, 2, a + b) RED(add_v2_##type##x2, E, 4, a + b) RED(add_v4_##type##x2, E, 8, a + b)
+using Half = cpu::Small<5, 10>;
+RED_SMALL(f16, Half)
+RED_SMALL(bf16, cpu::BFloat16)
+#undef RED_SMALL
+#undef RED_INTEGERS
+#undef RED
 static inline void fence_async() {}
 static inline void launch_dependents() {}
 static inline void wait_previous() {}
@@ -233,11 +296,32 @@ static inline float exp2_approx(float x)
 }
 template <class T> static T floor_div(T a, T b)
 {
-    T q = a / b;
+    __int128 q = a / b;
     while (b > 0 ? q * b > a : q * b < a) --q;
-    return q;
+    return (T)q;
 }
 template <class T> static T floor_mod(T a, T b) { return a - floor_div(a, b) * b; }
+// Bits, one after another.
+template <class T> static T shift_left(T x, T count)
+{
+    const int bits = 8 * sizeof x;
+    for (int k = 0; k < bits && (count < 0 || (T)k < count); ++k) x = (T)(x + x);
+    return x;
+}
+template <class T> static T shift_right(T x, T count)
+{
+    const int bits = 8 * sizeof x;
+    for (int k = 0; k < bits && (count < 0 || (T)k < count); ++k) x = floor_div<T>(x, 2);
+    return x;
+}
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
+static inline int __mulhi(int a, int b) { return (int)((int64_t)a * b >> 32); }
+static inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) { return (unsigned long long)((unsigned __int128)a * b >> 64); }
+static inline long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
+static inline int __popc(unsigned x) { int n = 0; for (; x; x &= x - 1) ++n; return n; }
+static inline int __popcll(unsigned long long x) { return __popc((unsigned)x) + __popc((unsigned)(x >> 32)); }
+static inline int __clz(unsigned x) { int n = 32; for (; x; x /= 2) --n; return n; }
+static inline int __clzll(unsigned long long x) { int n = 64; for (; x; x /= 2) --n; return n; }
 static inline float half_to_float(unsigned short x) { return (float)cpu::bits<_Float16>(x); }
 static inline unsigned short float_to_half(float x) { return cpu::bits<unsigned short>((_Float16)x); }
 static inline unsigned short double_to_half(double x) { return cpu::bits<unsigned short>((_Float16)x); }
@@ -267,6 +351,7 @@ template <class T> static T clamp_to(long long x)
     static inline c double_cut_to_##name(double x) { return saturate<c>(x, std::trunc(x)); }
 #define TO_INTEGER(name, c) \
     static inline c int_to_##name(long long x) { return clamp_to<c>(x); } \
+    static inline c uint_to_##name(unsigned long long x) { return x > (unsigned long long)std::numeric_limits<c>::max() ? std::numeric_limits<c>::max() : (c)x; } \
     static inline c float_to_##name(float x) { return saturate<c>(x, std::nearbyint(x)); } \
     static inline c double_to_##name(double x) { return saturate<c>(x, std::nearbyint(x)); } \
     CUT_TO_INTEGER(name, c)
@@ -278,6 +363,9 @@ TO_INTEGER(int32, int)
 TO_INTEGER(uint32, unsigned)
 TO_INTEGER(int64, long long)
 CUT_TO_INTEGER(uint64, unsigned long long)
+static inline unsigned long long int_to_uint64(long long x) { return x < 0 ? 0 : x; }
+static inline unsigned long long float_to_uint64(float x) { return saturate<unsigned long long>(x, std::nearbyint(x)); }
+static inline unsigned long long double_to_uint64(double x) { return saturate<unsigned long long>(x, std::nearbyint(x)); }
 static inline unsigned char float_to_e4m3(float x) { return cpu::small_from_float(x, 4, 3, true); }
 static inline unsigned char float_to_e5m2(float x) { return cpu::small_from_float(x, 5, 2, false); }
 static inline unsigned char float_to_e4m3_saturated(float x) { return float_to_e4m3(x > 448 ? 448 : x < -448 ? -448 : x); }

@@ -88,7 +88,7 @@ def test_a_reduction_is_computed_in_the_type_that_its_numbers_meet_in() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "held", "accumulate", "field"), [
-    ("uint64", "int64", False, "src"), ("complex64", "float32", False, "src"), ("int64", "uint64", False, "dst"),
+    ("complex64", "float32", False, "src"), ("complex128", "int64", False, "src"),
     ("float32", "complex64", True, "dst"), ("float32", "complex128", False, "dst"),
 ])  # fmt: skip
 def test_a_type_that_nothing_computes_with_is_named(dtype: str, held: str, accumulate: bool, field: str) -> None:
@@ -96,7 +96,7 @@ def test_a_type_that_nothing_computes_with_is_named(dtype: str, held: str, accum
         build(dtype, held, "sum", accumulate)
     found = next(d for d in caught.value.diagnostics if "nothing computes with" in d.message)
     wrong = dtype if field == "src" else held
-    assert found.code == "TG212" and ("'copy'" if wrong.startswith("complex") else "'cast' converts") in found.hint
+    assert found.code == "TG212" and wrong in found.message and "'copy'" in found.hint
     assert found.mark and found.mark.keys == f"ops[{2 if accumulate else 1}].reduce.{field}"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tilegen.access.warp import BANK_BYTES, BANKS, merges, phase_lanes, read_access
+from tilegen.access.warp import BANK_BYTES, BANKS, RED, merges, phase_lanes, read_access
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class Phase:
 
     lanes: tuple[int, ...]
     banks: tuple[tuple[Word, ...], ...]
+    takes_turns: bool = False  # each lane of a word by itself
 
     @property
     def wavefronts(self) -> int:
-        return max(len(words) for words in self.banks)
+        return max(sum(len(w.lanes) if self.takes_turns else 1 for w in words) for words in self.banks)
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,15 @@ def bank_table(kind: str, width_bytes: int, offsets: ArrayLike) -> BankTable:
     size = phase_lanes(width_bytes) * (2 if merged else 1)
     at = [int(x) for x in access[0]]
     groups = [[lane for lane in range(first, first + size) if at[lane] >= 0] for first in range(0, len(at), size)]
-    return BankTable(kind, width_bytes, tuple(_phase(group, at, width_bytes) for group in groups if group), merged)
+    phases = tuple(_phase(group, at, width_bytes, kind == RED) for group in groups if group)
+    return BankTable(kind, width_bytes, phases, merged)
 
 
-def _phase(lanes: list[int], offsets: list[int], width_bytes: int) -> Phase:
+def _phase(lanes: list[int], offsets: list[int], width_bytes: int, takes_turns: bool) -> Phase:
     touched: dict[int, list[int]] = {}
     for lane in lanes:
         for word in range(offsets[lane] // BANK_BYTES, (offsets[lane] + width_bytes - 1) // BANK_BYTES + 1):
             touched.setdefault(word, []).append(lane)
     words = [Word(index, tuple(by)) for index, by in sorted(touched.items())]
-    return Phase(tuple(lanes), tuple(tuple(w for w in words if w.index % BANKS == bank) for bank in range(BANKS)))
+    banks = tuple(tuple(w for w in words if w.index % BANKS == bank) for bank in range(BANKS))
+    return Phase(tuple(lanes), banks, takes_turns)

@@ -33,10 +33,13 @@ SECTOR_BYTES = 32
 WIDTHS = (1, 2, 4, 8, 16)
 MATRIX_ROWS = {f"{direction}matrix{n}": 8 * n for direction in ("ld", "st") for n in (1, 2, 4)}
 KINDS = ("ld", "st", *MATRIX_ROWS)
+RED = "red"  # an atomic update: by a rule that nobody has counted on a GPU
 
 CHUNK = 2048  # accesses worked on at a time
 _MANY, _SPARSE = 2048, 4  # of so many numbers, on average this far apart, it takes less to mark each than to sort them
-_WIDTHS = {"global": (*WIDTHS, 32)} | dict.fromkeys(("ld", "st"), WIDTHS) | dict.fromkeys(MATRIX_ROWS, (16,))
+_WIDTHS = (
+    {"global": (*WIDTHS, 32), RED: WIDTHS[1:]} | dict.fromkeys(("ld", "st"), WIDTHS) | dict.fromkeys(MATRIX_ROWS, (16,))
+)
 
 
 def wavefronts(kind: str, width_bytes: int, offsets: ArrayLike) -> Count:
@@ -51,6 +54,12 @@ def wavefronts(kind: str, width_bytes: int, offsets: ArrayLike) -> Count:
     32
     >>> wavefronts("st", 16, [16 * lane for lane in range(32)])
     4
+
+    Of atomic updates (RED) each lane takes a turn of its own in its banks, also those that update one word. That was
+    not counted: what the hardware joins makes it fewer, and floats, which it updates in a loop, take more.
+
+    >>> wavefronts(RED, 4, [4 * lane for lane in range(32)]), wavefronts(RED, 4, [0] * 32)
+    (1, 32)
 
     Source: counted on an H200, see ``docs/access-model.md``.
     """
@@ -103,13 +112,23 @@ def bytes_floor(width_bytes: int, offsets: ArrayLike) -> Count:
 def read_access(kind: str, width_bytes: int, offsets: ArrayLike) -> Accesses:
     """The offsets as (accesses, lanes), checked; of a matrix kind only the lanes that give row addresses."""
     if kind not in _WIDTHS:
-        raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join(KINDS)}")
+        raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join((*KINDS, RED))}")
     if width_bytes not in _WIDTHS[kind]:
         raise ValueError(f"{kind} moves {' or '.join(map(str, _WIDTHS[kind]))} bytes per lane, not {width_bytes}")
     accesses = read_offsets(width_bytes, offsets, MATRIX_ROWS.get(kind, WARP_LANES))
     if kind in MATRIX_ROWS and ((accesses < 0).any(axis=1) != (accesses < 0).all(axis=1)).any():
         raise ValueError(f"{kind} needs the row addresses of lanes 0 to {accesses.shape[1] - 1}: all active, or none")
     return accesses
+
+
+def _count_turns(width_bytes: int, accesses: Accesses) -> NDArray[np.int64]:
+    """Per phase of lanes, the most that touch one bank, each of the words that its access has."""
+    lanes, words = phase_lanes(width_bytes), max(1, width_bytes // BANK_BYTES)
+    groups = accesses.reshape(len(accesses), -1, lanes)
+    bank = (groups[..., None] // BANK_BYTES + np.arange(words)) % BANKS
+    served = (bank[..., None] == np.arange(BANKS)) & (groups >= 0)[..., None, None]
+    total: NDArray[np.int64] = served.sum(axis=(2, 3)).max(axis=-1).sum(axis=-1)
+    return total
 
 
 def merges(kind: str, width_bytes: int, offsets: Accesses) -> NDArray[np.bool_]:
@@ -127,6 +146,8 @@ def merges(kind: str, width_bytes: int, offsets: Accesses) -> NDArray[np.bool_]:
 
 # ---- counting, for one chunk
 def _count_wavefronts(kind: str, width_bytes: int, offsets: Accesses) -> Accesses:
+    if kind == RED:
+        return _count_turns(width_bytes, offsets)
     size, active = phase_lanes(width_bytes), active_lanes(offsets)
     merged = merges(kind, width_bytes, offsets)
     if not merged.any():

@@ -4,7 +4,7 @@ Proofs alone compute with remainders (``modular``) and with errors (``bounded``,
 import these modules themselves, and what plans a kernel starts without them.
 """
 
-from tilegen.arithmetic.domain import FOLDS, TYPED, Domain, Typed
+from tilegen.arithmetic.domain import FOLDS, TYPED, UPDATES, Domain, Typed
 from tilegen.arithmetic.functions import FUNCTIONS, MathFunction, common_type, describe_functions, to_type, type_of
 from tilegen.arithmetic.products import (
     TFLOAT32,
@@ -30,8 +30,8 @@ from tilegen.arithmetic.tree import (
 from tilegen.arithmetic.typed import apply_typed, evaluate_typed, round_to
 
 __all__ = [
-    "FOLDS", "FUNCTIONS", "NODE_TYPES", "TFLOAT32", "TFLOAT32_CUT", "TFLOAT32_EVEN", "TYPED", "Apply", "Domain",
-    "Element", "Literal", "MathFunction", "Node", "Parameter", "Typed", "Whole", "apply_typed", "common_type",
+    "FOLDS", "FUNCTIONS", "NODE_TYPES", "TFLOAT32", "TFLOAT32_CUT", "TFLOAT32_EVEN", "TYPED", "UPDATES", "Apply",
+    "Domain", "Element", "Literal", "MathFunction", "Node", "Parameter", "Typed", "Whole", "apply_typed", "common_type",
     "count_written", "cut_to_tfloat32", "describe_functions", "evaluate_typed", "find_elements", "list_nodes",
     "multiply", "round_to", "round_to_tfloat32", "to_type", "type_of", "type_of_element",
 ]  # fmt: skip

@@ -21,8 +21,18 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tilegen.arithmetic.bounded_sums import EXACT, OWN, join_all, limit, round_sum, whole
+from tilegen.arithmetic.bounded_sums import (
+    EXACT,
+    OWN,
+    accumulate_bounds,
+    join_all,
+    limit_bound,
+    make_whole,
+    round_sum,
+    update_integers,
+)
 from tilegen.arithmetic.bounds import Bound
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, least_normal
@@ -77,9 +87,6 @@ class Bounded(Domain):
         pairs = np.asarray(bits).view(self.stored(dtype))
         return Bound(pairs["value"], pairs["error"])
 
-    def integers(self, bits: Array, dtype: str) -> Array:
-        return np.asarray(self.decode(bits, dtype).value).astype(np.int64)
-
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
         with np.errstate(all="ignore"):
             if DTYPES[dtype].kind == "complex":
@@ -93,6 +100,13 @@ class Bounded(Domain):
         if self.is_tight or not np.isfinite(rounded):
             return Bound(rounded, np.zeros(rounded.shape))
         return Bound(np.asarray(float(value)), np.abs(rounded - float(value)))
+
+    def integers(self, bits: Array, dtype: str) -> NDArray[np.int64]:
+        """Numbers that no rounding can make others. Raises TypeError for one that it can."""
+        found = self.decode(bits, dtype)
+        if np.any(found.error) or not np.isfinite(found.value).all():
+            raise TypeError("an element may be another number")
+        return np.rint(found.value).astype(np.int64)
 
     def compute(
         self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
@@ -132,6 +146,16 @@ class Bounded(Domain):
             unit = 2 * half_ulp(dtype_acc)
             unit = max(unit, _EIGHT_BIT_SUM) if dtype_ab.startswith("float8") and unit else unit
             return self.encode(round_sum(Bound(value, error), size + error, count, unit, dtype_acc), dtype_acc)
+
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        if DTYPES[dtype].kind == "float":
+            return self.combine({"add": "+"}.get(function, function), held, new, dtype)
+        return self.encode(update_integers(function, self.decode(held, dtype), self.decode(new, dtype), dtype), dtype)
+
+    def accumulate(self, function: str, held: Array, new: Array, places: Array, dtype: str) -> Array:
+        if DTYPES[dtype].kind != "float" or function != "add":
+            return super().accumulate(function, held, new, places, dtype)
+        return self.encode(accumulate_bounds(self.decode(held, dtype), self.decode(new, dtype), places, dtype), dtype)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         return self._join_all(function, values, axis, dtype, False)
@@ -212,12 +236,12 @@ def _rounded(domain: Bounded, row: MathFunction, value: Array, error: Array, typ
         if row.name == "fma":
             own = own + OWN * error
         if type_ == "float64":
-            return limit(value, own, type_)
+            return limit_bound(value, own, type_)
         return _between(domain, value, own, lambda x: x.astype(np.float32))
     size = np.abs(value) + error
     step = ulps * distance_at(size * (1 + 2 * half_ulp(type_)), type_) + 8 * OWN * np.abs(value) + row.tiny
     step = np.where(size < 2 * least_normal(type_), step + least_normal(type_), step)
-    return limit(value, np.where(np.isfinite(value), error + step, error), type_)
+    return limit_bound(value, np.where(np.isfinite(value), error + step, error), type_)
 
 
 def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Array], Array]) -> Bound:
@@ -285,7 +309,7 @@ def _choose(condition: Bound, yes: Bound, no: Bound) -> Bound:
 # ---------------------------------------------------------------- how errors of arguments spread
 def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Bound:
     """Integers are exact; one that came of a rounded float may be off by a whole number."""
-    args = [whole(a) for a in args]
+    args = [make_whole(a) for a in args]
     values = [a.value.astype(np.int64).astype(type_) for a in args]
     value = np.asarray(apply_typed(row.name, values, type_), np.float64)
     error = np.zeros(value.shape)

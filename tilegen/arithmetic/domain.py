@@ -22,6 +22,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 
 Array = NDArray[Any]
 FOLDS = ("+", "*", "max", "min")
+UPDATES = ("add", "min", "max", "and", "or", "xor")  # what an atomic does with an element: any order gives the same
 _IN_CACHES = 1 << 18  # elements of matrices
 
 
@@ -93,6 +94,35 @@ class Domain(ABC):
         """
         return self.compute(_of_two(function, dtype), [a, b], [], {}, dtype)
 
+    @abstractmethod
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        """What one of UPDATES leaves of elements of a dtype: integers wrap, and bits are those of the type.
+
+        >>> TYPED.update("add", np.uint64([2**64 - 1]), np.uint64([3]), "uint64").tolist()
+        [2]
+        """
+
+    def accumulate(self, function: str, held: Array, new: Array, places: Array, dtype: str) -> Array:
+        """``held`` after ``update`` by each element of ``new`` at its place (number) there: in no order that counts.
+
+        >>> TYPED.accumulate("max", np.int32([1, 2]), np.int32([5, 7, 3]), np.array([0, 0, 1]), "int32").tolist()
+        [7, 3]
+        """
+        result, order = held.copy(), np.argsort(places, kind="stable")
+        new, places = new[order], places[order]
+        while len(places):  # neighbours at one place become one, until each place has one
+            first = np.flatnonzero(np.diff(places, prepend=places[:1] - 1))
+            number = np.arange(len(places)) - np.repeat(first, np.diff(first, append=len(places)))
+            is_left = number % 2 == 0
+            pair = np.flatnonzero(~is_left)
+            if not len(pair):
+                result[places] = self.update(function, result[places], new, dtype)
+                break
+            new = new.copy()
+            new[pair - 1] = self.update(function, new[pair - 1], new[pair], dtype)
+            new, places = new[is_left], places[is_left]
+        return result
+
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         """``+``, ``*``, ``max`` or ``min`` of all elements of a dtype along an axis, which stays, with one element.
 
@@ -112,11 +142,13 @@ class Domain(ABC):
         >>> TYPED.scan("+", np.float32([[1, 5, 2]]), 1, "float32").tolist()
         [[1.0, 6.0, 8.0]]
         """
-        result, distance, count = np.moveaxis(values, axis, 0), 1, values.shape[axis]
+        found, count = values.copy(), values.shape[axis]
+        rows, distance = np.moveaxis(found, axis, 0), 1
         while distance < count:
-            taken = self.combine(function, result[:-distance], result[distance:], dtype)
-            result, distance = np.concatenate([result[:distance], taken]), 2 * distance
-        return np.moveaxis(result, 0, axis)
+            before, own = (np.ascontiguousarray(part) for part in (rows[:-distance], rows[distance:]))
+            rows[distance:] = self.combine(function, before, own, dtype)
+            distance *= 2
+        return found
 
 
 def multiply_in_parts(multiply: Callable[..., Array], a: Array, b: Array, c: Array | None) -> Array:
@@ -170,6 +202,13 @@ class Typed(Domain):
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
         return np.asarray(value).astype(numpy_dtype(dtype))
 
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        """Floats are rounded in their own type, to nearest even (PTX ISA, ``red``)."""
+        type_ = numpy_dtype(dtype)
+        if type_.kind not in "iu":
+            return self.combine({"add": "+"}.get(function, function), held, new, dtype)
+        return np.asarray(_OF_INTEGERS[function](held, new), type_)
+
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         """Each product exact, the sum rounded once to the accumulator's type.
 
@@ -181,4 +220,8 @@ class Typed(Domain):
         return multiply(a, b, before, dtype_ab, dtype_acc)
 
 
+_OF_INTEGERS: dict[str, Callable[..., Array]] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}  # fmt: skip
 TYPED = Typed()

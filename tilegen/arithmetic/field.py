@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -132,6 +133,18 @@ class _Extreme:
             left = np.concatenate([self.join(left[..., :half], left[..., half : 2 * half]), left[..., 2 * half :]], -1)
         return np.moveaxis(left, -1, axis)
 
+    def join_unsigned(self, a: Array, b: Array) -> Array:
+        """The same of numbers without a sign, of which 0 gives way to any other as the larger one."""
+        joined = self.join(a, b)
+        return np.where(a == 0, b, np.where(b == 0, a, joined)) if self.least == NEG else joined
+
+    def fold_unsigned(self, values: Array, axis: int) -> Array:
+        """``join_unsigned`` of all values along an axis, which stays."""
+        if self.least != NEG:
+            return self.fold(values, axis)
+        folded = self.fold(np.where(values == 0, NEG, values), axis)
+        return np.where(folded == NEG, 0, folded)
+
     def _rank(self, a: Array) -> Array:
         return np.where(a < P, 2, np.where(a == NAN, 0, np.where(a == self.least, 1, 3)))
 
@@ -144,3 +157,37 @@ FIELD: dict[str, Callable[..., Array]] = {
     "or": lambda a, b: add_values(a, add_values(b, negate_values(multiply_values(a, b)))),
     **{name: extreme.join for name, extreme in EXTREMES.items()},
 }  # fmt: skip
+
+
+# ---------------------------------------------------------------- bits
+_OF_SPECIAL = np.array([0x1B54A3, 0x33E671, 0x0C9D27])  # NEG, POS, NAN where they are bits like any others
+_XOR = 0x25F3C9
+
+
+def _as_bits(a: Array) -> Array:
+    return np.where(a < P, a, _OF_SPECIAL[np.clip(a - P, 0, 2)])
+
+
+def join_bits(function: str, a: Array, b: Array) -> Array:
+    """``and``, ``or``, ``xor`` of integers, as products: in any order the same, and twice is not once.
+
+    What leaves all others as they are, and what absorbs them, are those of the integers: -1 and 0 of ``and``, 0 and -1
+    of ``or``, 0 and nothing of ``xor``.
+
+    >>> three = np.array([3])
+    >>> [int(join_bits(name, three, np.array([n]))[0]) for name, n in (("and", P - 1), ("or", 0), ("xor", 0))]
+    [3, 3, 3]
+    """
+    a, b = _as_bits(a), _as_bits(b)
+    if function == "and":
+        return reduce_by_prime(P - reduce_by_prime(a * b))
+    if function == "or":
+        return reduce_by_prime((a + 1) * (b + 1) + (P - 1))
+    return reduce_by_prime(a + b + reduce_by_prime(a * b) * _XOR)
+
+
+JOINED: dict[str, Callable[..., Array]] = {
+    "add": add_values,
+    **{name: extreme.join for name, extreme in EXTREMES.items()},
+    **{name: partial(join_bits, name) for name in ("and", "or", "xor")},
+}

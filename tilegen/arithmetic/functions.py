@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilegen.arithmetic.integers import count_leading_zeros, count_ones, multiply_high, shift_left, shift_right
 from tilegen.arithmetic.tree import Apply, Literal, Node, list_nodes
 
 Array = NDArray[Any]
@@ -49,9 +50,13 @@ class MathFunction:
     binding: int = 0
 
 
-FLOATS, INTS = ("float32", "float64"), ("int32", "int64")
+SIGNED, UNSIGNED = ("int32", "int64"), ("uint32", "uint64")
+FLOATS, INTS = ("float32", "float64"), (*SIGNED, *UNSIGNED)
 NUMBERS = (*INTS, *FLOATS)
-_NEGATED_INT = {"int32": "{use:negate_int}({0})"}  # not -x, of which ptxas may lose the sign
+C_TYPES = {"int32": "int", "int64": "long long", "uint32": "unsigned", "uint64": "unsigned long long"}
+# Not -x, of which ptxas may lose the sign.
+_NEGATED_INT = {"int32": "{use:negate_int}({0})", "uint32": "(unsigned){use:negate_int}((int)({0}))"}
+PTX_SHIFTS = "PTX ISA, shl and shr: a count has no sign, and from the type's bits on all are shifted out"
 _HALF = {"float32": 0.5, "float64": 0.5}
 
 
@@ -65,7 +70,7 @@ def _by_type(single: str, double: str) -> dict[str, str]:
 
 def _of_two(name: str) -> dict[str, str]:
     """The smaller or the larger: of 32-bit ints not what CUDA calls so, in which ptxas may lose a sign."""
-    own = {"int32": f"{{use:{name}_int}}({{0}}, {{1}})", "int64": f"{name}({{0}}, {{1}})"}
+    own = {"int32": f"{{use:{name}_int}}({{0}}, {{1}})"} | _each(f"{name}({{0}}, {{1}})", ("int64", *UNSIGNED))
     return own | _by_type(f"f{name}f({{0}}, {{1}})", f"f{name}({{0}}, {{1}})")
 
 
@@ -84,6 +89,34 @@ def _called(
     own, hosts = dict(zip(FLOATS, ulps, strict=True)), dict(zip(FLOATS, host, strict=True))
     said = f"{source}; {GLIBC}"
     return MathFunction(name, 1, FLOATS, exact, _by_type(*c), "same", own, hosts, said, is_monotone=True)
+
+
+def _of_bits(name: str, exact: Callable[..., Any], binding: int, sources: int = 2) -> MathFunction:
+    """An operator of C on the bits of integers."""
+    text = f"{{0}} {name} {{1}}" if sources == 2 else f"{name}{{0}}"
+    return MathFunction(name, sources, INTS, exact, _each(text, INTS), binding=binding)
+
+
+def _shifted(name: str, exact: Callable[..., Any]) -> MathFunction:
+    """A shift; by a number below the type's bits it is printed as C's."""
+    word = "left" if name == "<<" else "right"
+    text = _each(f"{{use:shift_{word}}}({{0}}, {{1}})", INTS)
+    return MathFunction(name, 2, INTS, exact, text, source=PTX_SHIFTS, binding=11)
+
+
+def _counted(name: str, exact: Callable[..., Any], c: str) -> MathFunction:
+    """A count of bits, in the type of what is counted."""
+    text = {type_: f"({C_TYPES[type_]}){c}{'ll' if '64' in type_ else ''}({{0}})" for type_ in INTS}
+    return MathFunction(name, 1, INTS, exact, text, binding=15)
+
+
+def _to_ints(type_: str) -> MathFunction:
+    """A conversion between integers, modulo the type's size."""
+    takes = ("bool", *(t for t in INTS if t != type_))
+    return MathFunction(
+        type_, 1, takes, lambda x: np.asarray(x).astype(type_), _each(f"({C_TYPES[type_]}){{0}}", takes), type_,
+        binding=15,
+    )  # fmt: skip
 
 
 def _compared(name: str, exact: Callable[..., Any]) -> MathFunction:
@@ -116,13 +149,22 @@ _TABLE = (
     _rounded("+", 2, np.add, _each("{0} + {1}", NUMBERS), binding=12),
     _rounded("-", 2, np.subtract, _each("{0} - {1}", NUMBERS), binding=12),
     _rounded("*", 2, np.multiply, {
-        "int32": "{0} * {1}", "int64": "{0} * {1}", "float32": "__fmul_rn({0}, {1})", "float64": "__dmul_rn({0}, {1})",
+        **_each("{0} * {1}", INTS), "float32": "__fmul_rn({0}, {1})", "float64": "__dmul_rn({0}, {1})",
     }, binding=13),
     _rounded("/", 2, np.divide, _each("{0} / {1}", FLOATS), binding=13),
     MathFunction("neg", 1, NUMBERS, np.negative, _each("-{0}", NUMBERS) | _NEGATED_INT, binding=15),
     _rounded("fma", 3, _fma, _by_type("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})")),
-    MathFunction("//", 2, INTS, np.floor_divide, _each("{use:floor_div}({0}, {1})", INTS)),
-    MathFunction("%", 2, INTS, np.remainder, _each("{use:floor_mod}({0}, {1})", INTS)),
+    MathFunction("//", 2, INTS, np.floor_divide, _each("{use:floor_div}({0}, {1})", SIGNED)
+                 | _each("{0} / {1}", UNSIGNED), binding=13),
+    MathFunction("%", 2, INTS, np.remainder, _each("{use:floor_mod}({0}, {1})", SIGNED)
+                 | _each("{0} % {1}", UNSIGNED), binding=13),
+    _of_bits("&", np.bitwise_and, 8), _of_bits("^", np.bitwise_xor, 7), _of_bits("|", np.bitwise_or, 6),
+    _of_bits("~", np.invert, 15, 1), _shifted("<<", shift_left), _shifted(">>", shift_right),
+    MathFunction("mulhi", 2, INTS, multiply_high, {
+        "int32": "__mulhi({0}, {1})", "int64": "__mul64hi({0}, {1})", "uint32": "__umulhi({0}, {1})",
+        "uint64": "__umul64hi({0}, {1})",
+    }),
+    _counted("popcount", count_ones, "__popc"), _counted("clz", count_leading_zeros, "__clz"),
     _compared("<", np.less), _compared("<=", np.less_equal), _compared(">", np.greater),
     _compared(">=", np.greater_equal), _compared("==", np.equal), _compared("!=", np.not_equal),
     MathFunction("and", 2, ("bool",), np.logical_and, {"bool": "{0} && {1}"}, binding=5),
@@ -131,7 +173,7 @@ _TABLE = (
     MathFunction("where", 3, NUMBERS, np.where, _each("{0} ? {1} : {2}", NUMBERS), binding=2),
     MathFunction("min", 2, NUMBERS, _min, _of_two("min")),
     MathFunction("max", 2, NUMBERS, _max, _of_two("max")),
-    MathFunction("abs", 1, NUMBERS, np.abs, {
+    MathFunction("abs", 1, (*SIGNED, *FLOATS), np.abs, {
         "int32": "abs({0})", "int64": "llabs({0})", "float32": "fabsf({0})", "float64": "fabs({0})",
     }),
     MathFunction("floor", 1, FLOATS, np.floor, _by_type("floorf({0})", "floor({0})"), is_monotone=True),
@@ -152,9 +194,7 @@ _TABLE = (
              is_monotone=True, binding=15),
     MathFunction("float64", 1, ("bool", *INTS, "float32"), lambda x: np.asarray(x, np.float64),
              _each("(double){0}", ("bool", *INTS, "float32")), "float64", is_monotone=True, binding=15),
-    MathFunction("int64", 1, ("bool", "int32"), lambda x: np.asarray(x, np.int64),
-             _each("(long long){0}", ("bool", "int32")), "int64", binding=15),
-    MathFunction("int32", 1, ("bool",), lambda x: np.asarray(x, np.int32), {"bool": "(int){0}"}, "int32", binding=15),
+    *map(_to_ints, INTS),
 )  # fmt: skip
 FUNCTIONS = {row.name: row for row in _TABLE}
 
@@ -170,16 +210,36 @@ def type_of(function: str, types: tuple[str, ...]) -> str:
 
 
 def common_type(types: Sequence[str], floating: bool = False) -> str:
-    """An int meets a float as float32; of two sizes the larger.
+    """An int meets a float as float32; of two sizes the larger; an int64 holds every uint32.
 
     >>> common_type(["bool"]), common_type(["int32", "int64"]), common_type(["int64", "float32"])
     ('int32', 'int64', 'float32')
+    >>> common_type(["uint32", "uint64"]), common_type(["uint32", "int64"]), common_type(["uint32"])
+    ('uint64', 'int64', 'uint32')
+
+    Of types that do not meet (``find_unmet``) one that holds most of both.
     """
     if "float64" in types:
         return "float64"
     if floating or "float32" in types:
         return "float32"
-    return "int64" if "int64" in types else "int32"
+    if "uint64" in types:
+        return "uint64"
+    if "int64" in types or ("uint32" in types and "int32" in types):
+        return "int64"
+    return "uint32" if "uint32" in types else "int32"
+
+
+def find_unmet(types: Sequence[str]) -> tuple[str, str] | None:
+    """A signed type and one without a sign that nothing holds both of, or that are of one size; None for others.
+
+    >>> find_unmet(["int32", "uint32"]), find_unmet(["int64", "uint32"]), find_unmet(["int32", "uint32", "float32"])
+    (('int32', 'uint32'), None, None)
+    """
+    if any(t in types for t in FLOATS):
+        return None
+    pairs = (("int32", "uint32"), ("int32", "uint64"), ("int64", "uint64"))
+    return next((pair for pair in pairs if set(pair) <= set(types)), None)
 
 
 def to_type(node: Node, type_: str) -> Node:

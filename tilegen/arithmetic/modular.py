@@ -8,6 +8,9 @@ trees of such functions agree by chance, about once in 4 million values.
 max and min are no choice, which would show one element of all that they are taken of and hide that another was left
 out: of numbers they are a product in the field, another for each, and so as associative; twice is not once.
 
+Integers without a sign are told from those with one: shifts, comparisons and upper halves of products are other
+functions. For max their 0 gives way to any number, and for min the largest that the type has, as -inf and inf do.
+
 -inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. How two numbers
 compare nobody knows: it is a number of its own, and what it chooses lies between both. Integers of the place (indices,
 params) and conditions on them are what they are until they meet a value. Literals are opaque but for 0, 1, -1 and the
@@ -26,6 +29,7 @@ from tilegen.arithmetic.domain import FOLDS, Array, Domain, multiply_in_parts
 from tilegen.arithmetic.field import (
     EXTREMES,
     FIELD,
+    JOINED,
     NAN,
     NEG,
     NO_KEY,
@@ -44,12 +48,12 @@ from tilegen.arithmetic.field import (
     sum_values,
 )
 from tilegen.arithmetic.formats import holds_all
-from tilegen.arithmetic.functions import INTS
+from tilegen.arithmetic.functions import INTS, UNSIGNED
 from tilegen.arithmetic.hashes import factors_of, mix, salt
 from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS
-from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole
+from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole, type_of_element
 from tilegen.arithmetic.typed import apply_typed, round_to
-from tilegen.dtypes import DTYPES, bits_dtype
+from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 
 _PIECE = 1 << 14  # elements that are drawn at a time, in a processor's caches
 _INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
@@ -117,8 +121,8 @@ class Modular(Domain):
         if DTYPES[dtype].kind == "complex":
             return self.encode(_opaque_number(complex(value)) if value else 0, dtype)
         if DTYPES[dtype].kind == "float":
-            return self.encode(_literal(float(value)), dtype)  # type: ignore[arg-type]
-        return self.encode(_embed(np.asarray(int(value))), dtype)  # type: ignore[arg-type]
+            return self.encode(hash_number(float(value)), dtype)  # type: ignore[arg-type]
+        return self.encode(embed_numbers(np.asarray(int(value)).astype(numpy_dtype(dtype))), dtype)  # type: ignore[arg-type]
 
     # ---------------------------------------------------------------- functions
     def compute(
@@ -127,12 +131,14 @@ class Modular(Domain):
         at = _Leaves(self, elements, wholes, params, {})
         value = _value(tree, at)
         if not value.is_known:
-            return self.encode(_convert(value.data, tree, dtype), dtype)
+            return self.encode(convert_value(value.data, tree, dtype), dtype)
         with np.errstate(all="ignore"):
             if DTYPES[dtype].kind != "float":
-                return self.encode(_embed(round_to(value.data, dtype)), dtype)
+                return self.encode(embed_numbers(round_to(value.data, dtype)), dtype)
         wide = dtype in ("float32", "float64")
-        return self.encode(_embed(value.data) if wide else _round(_embed(value.data), tree.type, dtype), dtype)
+        return self.encode(
+            embed_numbers(value.data) if wide else _round(embed_numbers(value.data), tree.type, dtype), dtype
+        )
 
     def convert(self, values: Array, src: str, dst: str) -> Array:
         return self.encode(_round(self.decode(values, src), src, dst, "cut to"), dst)
@@ -153,12 +159,18 @@ class Modular(Domain):
             return self.encode(multiply_numbers(x, y, z), dtype_acc)
         return self.encode(add_values(multiply_matrices(x, y), np.asarray(z)), dtype_acc)
 
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        """Of floats too in any order the same: what rounds is looked at with bounds alone."""
+        return self.encode(JOINED[function](self.decode(held, dtype), self.decode(new, dtype)), dtype)
+
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
             own = self.decode(values, dtype)
             return self.encode(sum_values(own, axis), dtype)
         if function in ("max", "min"):
-            return self.encode(EXTREMES[function].fold(self.decode(values, dtype), axis), dtype)
+            extreme, own = EXTREMES[function], self.decode(values, dtype)
+            is_unsigned = type_of_element(dtype) in UNSIGNED
+            return self.encode(extreme.fold_unsigned(own, axis) if is_unsigned else extreme.fold(own, axis), dtype)
         if function not in FOLDS:
             raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
         return super().fold(function, values, axis, dtype)
@@ -197,10 +209,10 @@ def _value(node: Node, at: _Leaves) -> _Value:
     if isinstance(node, Whole):
         return _Value(True, np.asarray(at.wholes[node.number]).astype(node.type))
     if isinstance(node, Parameter):
-        return _Value(False, np.asarray(_opaque_number(f"parameter {node.name}")))
+        return _Value(False, np.asarray(hash_parameter(node.name)))
     if isinstance(node, Literal):
         if node.type in ("float32", "float64"):
-            return _Value(False, np.asarray(_literal(float(node.value))))
+            return _Value(False, np.asarray(hash_number(float(node.value))))
         return _Value(True, np.asarray(node.value).astype(node.type))
     args = [_value(arg, at) for arg in node.args]
     if node.function == "where":
@@ -209,8 +221,8 @@ def _value(node: Node, at: _Leaves) -> _Value:
         with np.errstate(all="ignore"):
             return _Value(True, apply_typed(node.function, [a.data for a in args], node.type))
     if node.type in ("float32", "float64") and node.function == node.type and args[0].is_known:
-        return _Value(False, _embed(args[0].data))
-    data = _apply(node.function, [_embed(a.data) if a.is_known else a.data for a in args], node)
+        return _Value(False, embed_numbers(args[0].data))
+    data = evaluate_function(node.function, [embed_numbers(a.data) if a.is_known else a.data for a in args], node)
     return _Value(False, data)
 
 
@@ -218,19 +230,26 @@ def _choose(condition: _Value, yes: _Value, no: _Value) -> _Value:
     """What a condition that nobody knows chooses is a number between both, which neither of them alone comes to."""
     if condition.is_known and yes.is_known and no.is_known:
         return _Value(True, np.where(condition.data, yes.data, no.data))
-    arms = [_embed(v.data) if v.is_known else v.data for v in (yes, no)]
-    share = condition.data.astype(np.int64)
-    between = add_values(arms[1], multiply_values(share, add_values(arms[0], negate_values(arms[1]))))
-    return _Value(False, np.where(share == 0, arms[1], np.where(share == 1, arms[0], between)))
+    arms = [embed_numbers(v.data) if v.is_known else v.data for v in (yes, no)]
+    return _Value(False, choose_value(condition.data.astype(np.int64), *arms))
 
 
-def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
+def choose_value(share: Array, yes: Array, no: Array) -> Array:
+    """One arm by a condition of 1 or 0, a number between both by any other; all are values of the domain."""
+    between = add_values(no, multiply_values(share, add_values(yes, negate_values(no))))
+    return np.where(share == 0, no, np.where(share == 1, yes, between))
+
+
+def evaluate_function(function: str, args: Sequence[Array], node: Any) -> Array:
+    """A function of values of the domain, as a node applies it."""
+    if node.args[-1].type in UNSIGNED and function not in ("where", node.type):
+        return _apply_unsigned(function, args, node.args[-1].type)
     if function in FIELD:
         return FIELD[function](*args)
     if function in _COMPARED:
-        return _compare(function, *args)
+        return _compare(function, args[0], args[1])
     if function == node.type:  # a conversion
-        return _convert(args[0], node.args[0], node.type)
+        return convert_value(args[0], node.args[0], node.type)
     result = _opaque(function, *args)
     if function in ("exp", "exp2"):
         result = np.where(args[0] == NEG, 0, np.where(args[0] == POS, POS, result))
@@ -243,9 +262,24 @@ def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
     return np.where(any_nan(args), NAN, result)
 
 
-def _compare(function: str, a: Array, b: Array) -> Array:
+def _apply_unsigned(function: str, args: Sequence[Array], type_: str) -> Array:
+    """Of numbers without a sign: the largest that the type has is infinite for min and max alone."""
+    if function in EXTREMES:
+        return EXTREMES[function].join_unsigned(*args)
+    if function in _COMPARED:
+        return _compare(function, args[0], args[1], type_)
+    told = _opaque(f"{function} {type_}", *args)
+    return np.where(are_all_numbers(args), FIELD[function](*args), told) if function in FIELD else told
+
+
+def are_all_numbers(args: Sequence[Array]) -> Array:
+    """Where none of them is infinite or a NaN."""
+    return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*[a < P for a in args])))
+
+
+def _compare(function: str, a: Array, b: Array, type_: str = "") -> Array:
     """1 or 0 of what is equal or no number; of other numbers one that is told by both, as ``not`` and turning round
-    have it.
+    have it. ``type_``: of numbers without a sign, whose order is another one.
     """
     keys = order_keys(a), order_keys(b)
     strange = (keys[0] == NO_KEY) | (keys[1] == NO_KEY)
@@ -253,12 +287,12 @@ def _compare(function: str, a: Array, b: Array) -> Array:
     if function in ("==", "!="):
         told = _opaque("==", np.minimum(a, b), np.maximum(a, b))
     else:
-        told = _opaque("<", b, a) if function in (">", "<=") else _opaque("<", a, b)
+        told = _opaque(f"<{type_}", b, a) if function in (">", "<=") else _opaque(f"<{type_}", a, b)
     told = FIELD["not"](told) if function in ("<=", ">=", "!=") else told
     return np.where((a == b) | (a >= P) | (b >= P), known, told)
 
 
-def _convert(values: Array, of: Node, dtype: str) -> Array:
+def convert_value(values: Array, of: Node, dtype: str) -> Array:
     """What a node comes to, in another type: a sum or product of integers has lost what its own does not hold."""
     if isinstance(of, Apply) and of.type in INTS and of.function in _WRAPPING:
         is_wide = DTYPES[dtype].kind == "float" or DTYPES[dtype].bytes > DTYPES[of.type].bytes
@@ -296,20 +330,29 @@ def _decode_mixed(words: Array, values: Array, bad: Array) -> Array:
     return np.where(bad, _fold_to_number(mix(folded, salt("bits"))), values.astype(np.int64))
 
 
-def _embed(values: Array) -> Array:
+def embed_numbers(values: Array) -> Array:
     """Integers and truth values as values of the domain."""
-    whole = np.asarray(values).astype(np.int64)
+    own = np.asarray(values)
+    if own.dtype in (np.uint32, np.uint64):
+        return np.where(own == np.iinfo(own.dtype).max, POS, (own % own.dtype.type(P)).astype(np.int64))
+    whole = own.astype(np.int64)
     result = whole % P
     low, high = whole <= -_INT_EXTREME, whole >= _INT_EXTREME - 1
     return np.where(low, NEG, np.where(high, POS, result)) if (low | high).any() else result
 
 
-def _literal(value: float) -> int:
+def hash_number(value: float) -> int:
+    """A float of the text: 0, 1, -1 and the infinities are themselves, each other number is told by its hash."""
     if value != value:
         return NAN
     if value in (float("inf"), float("-inf")):
         return POS if value > 0 else NEG
     return int(value) % P if value in (0.0, 1.0, -1.0) else _opaque_number(value)
+
+
+def hash_parameter(name: str) -> int:
+    """What stands for a floating param, whatever its value is."""
+    return _opaque_number(f"parameter {name}")
 
 
 def _opaque_number(value: Any) -> int:

@@ -13,7 +13,7 @@ from typing import Union
 from tilegen.dtypes import DTYPES
 from tilegen.kept import keep
 
-NODE_TYPES = ("bool", "int32", "int64", "float32", "float64")
+NODE_TYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
 _NARROW = {"float": "float32", "int": "int32", "uint": "int32", "bool": "bool"}
 
 
@@ -39,7 +39,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A param of the kernel of floating type."""
+    """A param of the kernel that is no size: a float, or bits of uint32."""
 
     name: str
     type: str = "float32"
@@ -69,16 +69,14 @@ def type_of_element(dtype: str) -> str:
     """The type in which elements of a dtype are computed with.
 
     >>> type_of_element("bfloat16"), type_of_element("uint8"), type_of_element("uint32")
-    ('float32', 'int32', 'int64')
+    ('float32', 'int32', 'uint32')
 
-    Raises ValueError for a dtype that nothing computes with: complex64, complex128 and uint64.
+    Raises ValueError for a dtype that nothing computes with: complex64 and complex128.
     """
-    if dtype in ("float64", "int64"):
+    if dtype in NODE_TYPES:
         return dtype
-    if dtype == "uint32":
-        return "int64"
     kind = DTYPES[dtype].kind
-    if kind not in _NARROW or dtype == "uint64":
+    if kind not in _NARROW:
         raise ValueError(f"nothing computes with {dtype}")
     return _NARROW[kind]
 

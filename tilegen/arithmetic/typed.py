@@ -85,6 +85,9 @@ def cast_to(values: Array, src: str, dst: str) -> Array:
 def _to_integer(values: Array, target: np.dtype[Any], rounding: Callable[[Array], Array]) -> Array:
     """Saturated; a NaN is 0."""
     info = np.iinfo(target)
+    if values.dtype.kind in "iu":
+        own = np.iinfo(values.dtype)  # a number beyond it is no end of the range for NumPy
+        return np.clip(values, max(info.min, own.min), min(info.max, own.max)).astype(target)
     if values.dtype.kind != "f":
         return np.clip(values, info.min, info.max).astype(target)
     rounded = rounding(values.astype(np.float64))

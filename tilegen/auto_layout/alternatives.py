@@ -14,6 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
+from tilegen.access import RED
 from tilegen.auto_layout.families import (
     VECTOR_BYTES,
     FamilyLayout,
@@ -291,7 +292,8 @@ def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> tuple[TileAcc
         size = a.memory.elem_bytes
         inside = offsets // size % len(stand_in.elements)  # past the end too: a proof refuses that
         elements = np.where(offsets >= 0, stand_in.elements[inside], -1)
-        raw = merge_rows(TileAccess(a.kind, a.width_bytes // size, elements, weights, sources[0] if sources else None))
+        kind = "st" if a.kind == RED else a.kind  # a layout has no say in which lanes update one element
+        raw = merge_rows(TileAccess(kind, a.width_bytes // size, elements, weights, sources[0] if sources else None))
         stand_in.known[a, launch] = raw, fold(raw, stand_in.form.extents, size)
     return stand_in.known[a, launch]
 

@@ -60,8 +60,9 @@ def tile_access(
     4
     """
     rows = np.atleast_2d(np.asarray(elements, np.int64))
-    if kind not in (*access.KINDS, *CP_ASYNC):
-        raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join((*access.KINDS, *CP_ASYNC))}")
+    known = (*access.KINDS, access.RED, *CP_ASYNC)
+    if kind not in known:
+        raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join(known)}")
     if width_elems < 1 or width_elems & (width_elems - 1):
         raise ValueError(f"a vector has 1, 2, 4, ... elements, not {width_elems}")
     if rows.ndim != 2 or rows.shape[1] != access.WARP_LANES:

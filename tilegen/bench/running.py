@@ -100,7 +100,7 @@ def bench_built(session: Session, built: Built | BuiltProgram, wishes: BenchWish
     accuracy = measure_kernel(task, expected, kernel) if product else None
     checked = check_kernel(session, built, task, kernel, expected, None if wishes.is_verified else wishes.seed)
     if isinstance(built, BuiltProgram):
-        checked += f"; {check_passes(session, built.plan, sets[0], passes)}"
+        checked += f"; {check_passes(session, built, sets[0], passes)}"
     peers = (*choose_peers(wishes.against, product is not None, bool(own)), *own)
     ready, absent = prepare_peers(session, task, peers, expected)
     candidates = {KERNEL: kernel} | {name: prepared.candidate for name, prepared in ready.items()}

@@ -145,7 +145,7 @@ def build(
 @cli.command(short_help="Run the kernel and compare it with what SPEC means.")
 @with_specs
 @click.option(
-    "--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
+    "--device", type=click.Choice(["auto", "cpu", "gpu", "ptx"]), default="auto", show_default=True,
     help="Where: cpu runs the plan in NumPy, gpu the kernel; auto takes the GPU if there is one.",
 )  # fmt: skip
 @click.option(

@@ -80,7 +80,7 @@ def verify_command(wishes: VerifyWishes, manner: Manner) -> int:
             text = str(result.verified)
             print_data(f"{text}\n  in {result.seconds:.2f} s" if manner.verbose else text)
 
-    with open_gpu(manner, len(sources) if wishes.device != "cpu" else 0) as (jobs, access, tend):
+    with open_gpu(manner, len(sources) if wishes.device in ("auto", "gpu") else 0) as (jobs, access, tend):
         manner = replace(manner, jobs=jobs)
         results = do_all(tuple(sources), partial(work, access=access), manner, show, tend)
     if manner.is_json:

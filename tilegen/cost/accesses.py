@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from math import gcd
 
+from tilegen.access import RED
 from tilegen.cost.asynchronous import TMA, WGMMA, cp_async_kind
-from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul
+from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul, variables
+from tilegen.index.linear import linear
 from tilegen.plan import MatrixDescriptor, Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
 from tilegen.plan.contents import COSTED
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
@@ -25,7 +28,7 @@ class Access:
     """
 
     memory: Memory
-    kind: str  # one of access.KINDS or cp_async.CP_ASYNC, or boxes.TMA
+    kind: str  # one of access.KINDS or cp_async.CP_ASYNC, RED, or boxes.TMA
     width_bytes: int
     byte: Index
     conditions: tuple[Index, ...]
@@ -39,6 +42,7 @@ class Access:
     rows: tuple[tuple[int, Index], ...] = ()
     writes: bool = False  # to this memory
     matrix: MatrixDescriptor | None = None
+    picked_bytes: int | None = None  # memory decides its place, in multiples of so many bytes; 0: in no known ones
 
 
 def find_accesses(steps: Iterable[Step], threads: int, cluster: tuple[int, int, int] = (1, 1, 1)) -> tuple[Access, ...]:
@@ -79,10 +83,22 @@ def _access(visit: Visit, touch: Touch, kind: str, operators: int, elems: int) -
     position, size = visit.position, touch.ref.memory.elem_bytes
     memory, flat = position.flat(touch.ref)
     held = tuple(position.expand(c) for c in conjuncts(touch.where))
+    picked = _find_step(touch.ref.offset, position.picked)
     return Access(
         memory, kind, elems * size, mul(flat, size), (*position.guards, *held), position.loops, operators, position.op,
-        position.threads, writes=touch.writes,
+        position.threads, writes=touch.writes, picked_bytes=None if picked is None else picked * size,
     )  # fmt: skip
+
+
+def _find_step(offset: Index, picked: frozenset[str]) -> int | None:
+    """The elements that integers which threads picked move a place by: their common factor, 0 where it is not known;
+    None where they have no say in it.
+    """
+    named = [v for v in variables(offset) if v.name in picked]
+    if not named:
+        return None
+    factors = [c for f, c in linear(offset).items() if not isinstance(f, int) and set(named) & set(variables(f))]
+    return gcd(*factors) if all(isinstance(f, Var) for f in linear(offset) if f in named) else 0
 
 
 def _direction(touch: Touch) -> str:
@@ -92,6 +108,12 @@ def _direction(touch: Touch) -> str:
 def _plain(visit: Visit) -> Iterator[Access]:
     for t in _in_memory(visit):
         yield _access(visit, t, _direction(t), count_operators(t.ref.offset), t.elems)
+
+
+def _updates(visit: Visit) -> Iterator[Access]:
+    """The side in memory of an atomic update; the other is in registers."""
+    for t in _in_memory(visit):
+        yield _access(visit, t, RED, count_operators(t.ref.offset), t.elems)
 
 
 def _matrices(visit: Visit) -> Iterator[Access]:
@@ -139,6 +161,6 @@ def _described(visit: Visit) -> Iterator[Access]:
 
 # How the two sides of an instruction are counted, by the kind of cost that its row names.
 COSTS: dict[str, Callable[[Visit], Iterable[Access]]] = {
-    "access": _plain, "matrix": _matrices, "cp.async": _copies, "box": _boxes, "matrices": _described,
-    "registers": lambda visit: (),
+    "access": _plain, "atomic": _updates, "matrix": _matrices, "cp.async": _copies, "box": _boxes,
+    "matrices": _described, "registers": lambda visit: (),
 }  # fmt: skip

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import product
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from tilegen.spaces import SPACES
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
+_BANK_BYTES = 4
 _LANES = 32
 _NOWHERE = register_memory("", "uint8", 1)  # of instructions that touch no memory
 _UNNAMED = {name: flat_memory("", "uint8", 1, name) for name, space in SPACES.items() if space.figure}
@@ -67,10 +69,14 @@ def values_of_threads(count: int) -> dict[str, NDArray[np.int64]]:
 
 
 def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
-    """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
+    """Totals of one access over one CTA, or over the whole grid when ``cta`` is None; the least that they may be, where
+    memory decides its places.
+    """
     in_shared = a.memory.traits.has_banks
     first = a if in_shared or a.partner is None else replace(a.partner, partner=a)
     instructions, wavefronts, floor, bytes_floor, sectors = count_unnamed(_without_names(first), launch, cta)
+    if a.picked_bytes is not None:
+        wavefronts = floor
     if a.partner is not None:  # wavefronts on the shared side, sectors on the global one
         seen = (wavefronts, floor, bytes_floor, 0) if in_shared else (0, 0, 0, sectors)
         wavefronts, floor, bytes_floor, sectors = seen
@@ -93,10 +99,33 @@ def count_unnamed(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -
     return tuple(totals.tolist())
 
 
+def count_worst(a: Access, launch: Launch, cta: tuple[int, int, int]) -> int | None:
+    """Wavefronts (or sectors) of an access whose places memory decides, where these are as bad as can be; None for any
+    other.
+
+    In shared memory lanes can meet in a bank where their places are the same but for multiples of what is picked; of a
+    global array each lane may have a sector of its own.
+    """
+    if a.picked_bytes is None:
+        return None
+    in_shared, total = a.memory.traits.has_banks, 0
+    for sides, weights in weigh_lanes(replace(a, partner=None), launch, cta, None):
+        lanes = sides[0]
+        if not in_shared:
+            total += int(weights @ (lanes >= 0).sum(1))
+            continue
+        unit = max(_BANK_BYTES, gcd(a.picked_bytes, _LINE_BYTES))
+        classes = lanes % unit // _BANK_BYTES
+        ways = [max(np.bincount(own[row >= 0]).max(initial=0), 0) for own, row in zip(classes, lanes, strict=True)]
+        total += int(weights @ np.array(ways, np.int64)) * max(1, a.width_bytes // _BANK_BYTES)
+    return total
+
+
 def _without_names(a: Access) -> Access:
     """The access as all that are counted alike are: of no memory by name, of no op, however its offset is printed."""
     partner = None if a.partner is None else _without_names(replace(a.partner, partner=None))
-    return replace(a, memory=_UNNAMED[a.memory.space], operators=0, op=0, partner=partner, needed=(), text_bytes=0)
+    return replace(a, memory=_UNNAMED[a.memory.space], operators=0, op=0, partner=partner, needed=(), text_bytes=0,
+                   picked_bytes=None)  # fmt: skip
 
 
 def list_lanes(

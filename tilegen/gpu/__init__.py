@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tilegen.gpu.ceilings import Ceiling, count_trips, list_loops, prepare_ceiling
 from tilegen.gpu.compilers import CompileError, Compiler, find_compilers
-from tilegen.gpu.cubins import Cubin, cache_dir, compile_cubin
+from tilegen.gpu.cubins import Cubin, cache_dir, compile_cubin, print_ptx
 from tilegen.gpu.device import Device, find_device, refuse_arch, require_gpu
 from tilegen.gpu.instruments import (
     Difference,
@@ -81,6 +81,7 @@ __all__ = [
     "multiply_rows",
     "open_stopwatch",
     "prepare_ceiling",
+    "print_ptx",
     "refuse_arch",
     "require_gpu",
     "run_guarded",

@@ -1,4 +1,4 @@
-"""Ways from CUDA text to a cubin without a GPU: NVRTC through CuPy, NVRTC through cuda-bindings, nvcc.
+"""Ways from CUDA text to a cubin, or to PTX, without a GPU: NVRTC through CuPy, NVRTC through cuda-bindings, nvcc.
 
 All are asked for the report of ptxas, so that registers and spills come from one kind of log.
 """
@@ -44,6 +44,7 @@ class Compiler:
     route: str  # cupy | cuda-bindings | nvcc
     version: str
     translate: Translate
+    print_ptx: Translate  # (source, arch, name, options): the PTX text as bytes, and the log
 
     def __str__(self) -> str:
         return f"{self.version} ({self.route})"
@@ -59,6 +60,14 @@ def find_compilers() -> tuple[Compiler, ...]:
 # ---- NVRTC
 def _nvrtc_options(arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
     return (f"--gpu-architecture={arch}", _STANDARD, "--ptxas-options=-v", *options)
+
+
+def _ptx_options(arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"--gpu-architecture={arch.replace('sm_', 'compute_')}", _STANDARD, *options)
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
 
 
 def _judge_nvrtc(failure: str, log: str, arch: str) -> Exception:
@@ -84,19 +93,25 @@ def _find_cupy_nvrtc() -> Compiler | None:
     except Exception:  # CuPy or the NVRTC library that it looks for is not here: there are other routes
         return None
 
-    def translate(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+    def run(source: str, name: str, asked: tuple[str, ...], get: Callable[[Any], bytes]) -> tuple[bytes, str]:
         program = nvrtc.createProgram(source, f"{name}.cu", (), ())
         try:
             try:
-                nvrtc.compileProgram(program, _nvrtc_options(arch, options))
+                nvrtc.compileProgram(program, asked)
             except nvrtc.NVRTCError as e:
-                raise _judge_nvrtc(str(e), nvrtc.getProgramLog(program), arch) from None
-            # CuPy cuts off the last byte, a zero of the last program header, as if the cubin were text.
-            return nvrtc.getCUBIN(program) + b"\0", nvrtc.getProgramLog(program)
+                raise _judge_nvrtc(str(e), nvrtc.getProgramLog(program), asked[0].partition("=")[2]) from None
+            return get(program), nvrtc.getProgramLog(program)
         finally:
             nvrtc.destroyProgram(program)
 
-    return Compiler("cupy", f"NVRTC {major}.{minor}", _with_log(translate))
+    def translate(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+        # CuPy cuts off the last byte, a zero of the last program header, as if the cubin were text.
+        return run(source, name, _nvrtc_options(arch, options), lambda program: bytes(nvrtc.getCUBIN(program)) + b"\0")
+
+    def print_ptx(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+        return run(source, name, _ptx_options(arch, options), lambda program: _as_bytes(nvrtc.getPTX(program)))
+
+    return Compiler("cupy", f"NVRTC {major}.{minor}", _with_log(translate), print_ptx)
 
 
 def _find_bindings_nvrtc() -> Compiler | None:
@@ -117,19 +132,26 @@ def _find_bindings_nvrtc() -> Compiler | None:
         ask(content, program, buffer)
         return buffer
 
-    def translate(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+    def run(source: str, name: str, options: tuple[str, ...], get: tuple[Any, Any]) -> tuple[bytes, str]:
         program = ask(nvrtc.nvrtcCreateProgram, source.encode(), f"{name}.cu".encode(), 0, [], [])
         try:
-            asked = [option.encode() for option in _nvrtc_options(arch, options)]
+            asked = [option.encode() for option in options]
             (status,) = nvrtc.nvrtcCompileProgram(program, len(asked), asked)
             log = fetch(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
             if int(status):
-                raise _judge_nvrtc(status.name, log, arch)
-            return fetch(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program), log
+                raise _judge_nvrtc(status.name, log, options[0].partition("=")[2])
+            return fetch(*get, program), log
         finally:
             nvrtc.nvrtcDestroyProgram(program)
 
-    return None if int(status) else Compiler("cuda-bindings", f"NVRTC {major}.{minor}", _with_log(translate))
+    def translate(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+        return run(source, name, _nvrtc_options(arch, options), (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN))
+
+    def print_ptx(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+        return run(source, name, _ptx_options(arch, options), (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX))
+
+    found = Compiler("cuda-bindings", f"NVRTC {major}.{minor}", _with_log(translate), print_ptx)
+    return None if int(status) else found
 
 
 # ---- nvcc
@@ -142,20 +164,28 @@ def _find_nvcc() -> Compiler | None:
     except (OSError, subprocess.SubprocessError):
         return None
     release = re.search(r"V(\d+\.\d+\.\d+)", said)
-    return Compiler("nvcc", f"nvcc {release[1]}", _translate_by_nvcc) if release else None
+    return Compiler("nvcc", f"nvcc {release[1]}", _translate_by_nvcc, _print_by_nvcc) if release else None
 
 
 def _translate_by_nvcc(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
     # The long form of -arch: the short one makes some releases run a second pass without the "a" features.
     target = f"-gencode=arch={arch.replace('sm_', 'compute_')},code={arch}"
+    return _run_nvcc(source, arch, name, (target, "-cubin", "-Xptxas", "-v", *options))
+
+
+def _print_by_nvcc(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+    return _run_nvcc(source, arch, name, (f"-arch={arch.replace('sm_', 'compute_')}", "-ptx", *options))
+
+
+def _run_nvcc(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
     with tempfile.TemporaryDirectory(prefix="tilegen-") as folder:
-        text, cubin = Path(folder, f"{name}.cu"), Path(folder, f"{name}.cubin")
+        text, made = Path(folder, f"{name}.cu"), Path(folder, f"{name}.out")
         text.write_text(source)
-        command = ["nvcc", target, _STANDARD, "-cubin", "-Xptxas", "-v", *options, "-o", cubin.name, text.name]
+        command = ["nvcc", _STANDARD, *options, "-o", made.name, text.name]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS)
         log = done.stdout + done.stderr
         if done.returncode == 0:
-            return cubin.read_bytes(), log
+            return made.read_bytes(), log
     if "Unsupported gpu architecture" in log:
         raise UnknownArch(f"nvcc does not know {arch}")
     raise CompileError(f"nvcc: exit code {done.returncode}", log)

@@ -58,6 +58,22 @@ def compile_cubin(
     raise EnvironmentLack(Diagnostic("TG501", f"cannot compile for {arch}: {why}", hint=hint))
 
 
+def print_ptx(source: str, arch: str, name: str, *, compilers: Iterable[Compiler] | None = None) -> str:
+    """The PTX that the first compiler which knows the arch makes of CUDA text, with the lines that each came from.
+
+    Raises EnvironmentLack where there is no such compiler, CompileError if the text is refused.
+    """
+    tried = []
+    for compiler in find_compilers() if compilers is None else compilers:
+        try:
+            return compiler.print_ptx(source, arch, name, ("-lineinfo",))[0].rstrip(b"\0").decode()
+        except UnknownArch as e:
+            tried.append(str(e))
+    why = "; ".join(tried) or "neither NVRTC nor nvcc is here"
+    hint = "pip install 'tilegen[compile]' brings NVRTC without a GPU or a toolkit"
+    raise EnvironmentLack(Diagnostic("TG501", f"cannot compile for {arch}: {why}", hint=hint))
+
+
 def read_ptxas_log(log: str, kernel: str) -> dict[str, int]:
     """The resources of one kernel from the report of ``ptxas -v``.
 

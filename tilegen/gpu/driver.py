@@ -122,6 +122,30 @@ class Driver:
             self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(count), *asked)
         return count.value * sms.value
 
+    def allocate(self, size: int) -> int:
+        """Memory of the current context, which ``free`` gives back."""
+        pointer = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+        return pointer.value
+
+    def free(self, pointer: int) -> None:
+        """Give memory back, once the device is done with it."""
+        self.call("cuMemFree_v2", ctypes.c_uint64(pointer))
+
+    def fill(self, pointer: int, byte: int, size: int, stream: int) -> None:
+        """Set bytes of memory, in the order of a stream."""
+        self.call(
+            "cuMemsetD8Async", ctypes.c_uint64(pointer), ctypes.c_ubyte(byte), ctypes.c_size_t(size),
+            ctypes.c_void_p(stream),
+        )  # fmt: skip
+
+    def read(self, pointer: int, size: int, stream: int) -> bytes:
+        """Bytes of memory, once all is done that a stream was given."""
+        image = ctypes.create_string_buffer(size)
+        self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
+        self.call("cuMemcpyDtoH_v2", image, ctypes.c_uint64(pointer), ctypes.c_size_t(size))
+        return image.raw
+
     def is_capturing(self, stream: int) -> bool:
         """Whether launches on a stream become a part of a CUDA graph. Where CUDA cannot say, the launch fails too."""
         status = ctypes.c_int()

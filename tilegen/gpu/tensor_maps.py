@@ -20,6 +20,9 @@ _ALIGN_BYTES = 64
 # cuda.h: CUtensorMapDataType (unsigned integers, since TMA moves bits, and the one that rounds float32 to tf32),
 # CUtensorMapSwizzle, CUtensorMapL2promotion.
 _DATA_TYPES, _TFLOAT32 = {1: 0, 2: 1, 4: 2, 8: 4}, 11
+_COMPUTED = {  # those that TMA computes with
+    "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8, "bfloat16": 9,
+}  # fmt: skip
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _NO_INTERLEAVE, _PROMOTE_128_BYTES, _FILL_WITH_ZEROS = 0, 2, 0
 
@@ -51,6 +54,8 @@ def encode_tensor_map(arg: Mapping[str, Any], pointer: int) -> NDArray[np.uint8]
 
 
 def _type_of(arg: Mapping[str, Any]) -> int:
+    if "type" in arg:
+        return _COMPUTED[arg["type"]]
     return _TFLOAT32 if "rounds_to" in arg else _DATA_TYPES[arg["elem_bytes"]]
 
 

@@ -183,14 +183,17 @@ def _divide_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
 
 
 def _take_out(x: Index, n: Index, guards: Sequence[tuple[Index, Index]]) -> Iterator[tuple[Index, Index]]:
-    """Comparisons that x < n follows from: what is multiplied by a variable is so often less in x than in n, at least.
+    """Comparisons that x < n follows from: what is multiplied by a factor is so often less in x than in n, at least.
 
     >>> row, k, K = Var("row", 8), Var("k", 99), Var("K", 99)
     >>> [[str(side) for side in sides] for sides in _take_out(row * K + k, K * 10, ())]
     [['k', 'K * 3']]
+    >>> chunks = (K + 7) // 8
+    >>> is_below(row * chunks + k, chunks * 8, (k < chunks,))
+    True
     """
     merged = _merge([linear(n), linear(x, -1)])
-    for v in (f for f in linear(n) if isinstance(f, Var) and f.least >= 0):
+    for v in (f for f in linear(n) if f != 1 and least(f) >= 0):
         often = {f: cofactor for f in merged if (cofactor := _cofactor(f, v)) is not None}
         more = _merge(linear(mul(cofactor, -merged[f])) for f, cofactor in often.items())
         room = -min([_highest(more), *(_highest_under(more, a, b) for a, b in guards)])
@@ -259,7 +262,7 @@ def _drop_low_bits(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
                 yield a, -(room // c) // unit * unit
 
 
-def _cofactor(f: Any, v: Var) -> Index | None:
+def _cofactor(f: Any, v: Index) -> Index | None:
     """What ``v`` is multiplied by in a term, if it is a factor of it."""
     if f == v:
         return 1

@@ -10,17 +10,33 @@ import numpy as np
 from tilegen.access import distinct
 from tilegen.index import Index
 from tilegen.interpret.address import check_int, check_start, find, locate, value_of
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
-from tilegen.interpret.order import NEVER, Clocks, Shadow
+from tilegen.interpret.order import Shadow
 from tilegen.interpret.phases import SlotsOfCtas
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
-from tilegen.plan import QUEUES, TMA_UNIT_BYTES, Arrive, Await, Commit, Effects, Move, Ref, Slot, Tma, Touch, Wait
+from tilegen.interpret.updaters import NEVER
+from tilegen.interpret.updates import check_box_update
+from tilegen.plan import (
+    QUEUES,
+    TMA_UNIT_BYTES,
+    Arrive,
+    Await,
+    Commit,
+    Effects,
+    Move,
+    Ref,
+    Slot,
+    Tma,
+    Touch,
+    Wait,
+)
 
 
 def start_copy(step: Move, touched: Effects, site: Site) -> None:
@@ -90,7 +106,7 @@ def load_box(step: Tma, touched: Effects, site: Site) -> None:
 
 def store_box(step: Tma, touched: Effects, site: Site) -> None:
     """One thread of a warp starts the copy of a box from shared memory into an array."""
-    (shared,) = touched.read
+    shared = next(t for t in touched.touches if not t.writes)
     store, cells = _begin(step, shared, site)
     _store(step, store, cells, site)
 
@@ -233,7 +249,11 @@ def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     each = Group(group.crew, slice(None), *fields)
     if step.map.memory.access == "in" or isinstance(store, Virtual):
         site.fail(MALFORMED, f"writes {step.map.memory.name}, which is an input")
-    if len(who):
+    if step.function:
+        check_box_update(step, store, site)
+    if len(who) and step.function:
+        store.update(flat[inside], bits[inside][:, None], step.function, each, site.narrow(each), "async")
+    elif len(who):
         store.write_later(flat[inside], bits[inside][:, None], each, site.narrow(each))
     sending = Sending(clocks, agent, clocks.ticks[agent])
     flight = site.machine.flights.start(step.instruction.queue, group, sending, site.narrow(group))

@@ -13,13 +13,14 @@ import numpy as np
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Index, evaluate
 from tilegen.index.recurrences import ALL_TRIPS, Trips
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.events import Log
 from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
-from tilegen.interpret.order import Clocks
 from tilegen.interpret.phases import Phases
 from tilegen.interpret.reading import MemoryPlace, Root, form
 from tilegen.interpret.threads import Array, Crew, Group
+from tilegen.interpret.updated import Contributions, Updated
 from tilegen.interpret.watched import Watched
 from tilegen.plan import PRODUCTS, Memory, Plan, Repeat, Touch, begin, flatten, walk
 
@@ -44,7 +45,7 @@ class Machine:
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
         self.places: dict[str, MemoryPlace] = {}
         self.views: dict[tuple[object, ...], MemoryPlace] = {}  # by form: several views of an array have its name
-        self.outputs: dict[str, Paged] = {}
+        self.outputs: dict[str, Paged | Updated] = {}
         self.uses = survey(plan)
         self.watched: list[weakref.ref[Watched]] = []  # registers that wgmma has a hand in
         self.shapes: dict[str, int] = {}  # of wgmmas, each with a number
@@ -58,7 +59,8 @@ class Machine:
         shared = [m for m in self.plan.memories if m.traits.is_pooled]
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
-        pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16), self.domain)
+        updates = any(uses[m.name].is_updated for m in shared if m.name in uses)
+        pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16), self.domain, updates)
         if self.crew.cases:
             spans = [np.max(self.number(m.span)) for m in self.plan.memories if m.traits.is_array]
             self.apart = 1 << int(max([_LEAST_APART, *spans])).bit_length()
@@ -85,7 +87,9 @@ class Machine:
         if values is not None and (memory.access == "in" or not use.is_written):
             return Virtual(memory, values, self.domain)
         initial = values if memory.access == "inout" and not memory.is_unwritten else None
-        store = Paged(memory, self.clocks, use.least_elems, use.is_read, initial, self.domain)
+        store: Paged | Updated = Paged(memory, self.clocks, use.least_elems, use.is_read, initial, self.domain)
+        if use.is_updated:
+            store = Updated(memory, initial, self.domain)
         if use.is_written and memory.access != "in":
             self.outputs[memory.name] = store
         return store
@@ -126,6 +130,10 @@ class Machine:
         if self.crew.cases:
             self.steps_of[group.cases] += steps
 
+    def updates(self) -> dict[str, Contributions]:
+        """What each CTA put to each element of the arrays that are updated atomically."""
+        return {name: s.contributions() for name, s in self.outputs.items() if isinstance(s, Updated)}
+
     def number(self, x: Index) -> Any:
         """A value that depends on runtime params only: of each CTA where these run with sizes by which it differs."""
         value = np.asarray(evaluate(x, self.params))
@@ -152,12 +160,15 @@ CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory, wgmma reads them
 
 @dataclass(frozen=True)
 class Use:
-    """How a plan touches a memory: the fewest elements in one access, whether it reads and writes, by wgmma too."""
+    """How a plan touches a memory: the fewest elements in one access, whether it reads, writes, by wgmma too, and
+    updates atomically.
+    """
 
     least_elems: int = 1
     is_read: bool = False
     is_written: bool = False
     is_multiplied: bool = False
+    is_updated: bool = False
 
 
 def survey(plan: Plan) -> dict[str, Use]:
@@ -170,13 +181,14 @@ def survey(plan: Plan) -> dict[str, Use]:
         for visit in walk(role.steps, begin(role.threads)):
             row = visit.effects.instruction
             multiplies = row is not None and row.queue == PRODUCTS
+            updates = row is not None and row.function != ""
             for t in visit.effects.touches:
                 spot = visit.position.spots.get(t.ref.memory.name)
                 name, elems = spot.root.name if spot else t.ref.memory.name, _grain_elems(t)
                 old = uses.get(name, Use(elems))
                 uses[name] = Use(
                     min(old.least_elems, elems), old.is_read or t.reads, old.is_written or t.writes,
-                    old.is_multiplied or multiplies,
+                    old.is_multiplied or multiplies, old.is_updated or (updates and t.writes),
                 )  # fmt: skip
     return uses
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from tilegen.access import distinct
 from tilegen.arithmetic import Domain
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import SAME_STEP, UNWRITTEN
-from tilegen.interpret.order import TOGETHER, Clocks, Shadow
+from tilegen.interpret.order import TOGETHER, Shadow
 from tilegen.interpret.reporting import Reporter, refuse_double_write, report
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.kept import keep
@@ -144,13 +145,13 @@ def places_of(columns: slice | Array, group: Group) -> tuple[Any, Any, Any]:
 class Pool:
     """The shared memory of every simulated CTA. Memories are views of it, so two may overlap."""
 
-    def __init__(self, clocks: Clocks, pool_bytes: int, grain_bytes: int, domain: Domain):
+    def __init__(self, clocks: Clocks, pool_bytes: int, grain_bytes: int, domain: Domain, updates: bool = False):
         self.bytes, self.grain, self.domain = -(-pool_bytes // 16) * 16, grain_bytes, domain
         total = len(clocks.crew.ctas) * self.bytes
         cells = np.full(total * domain.scale, _POISON, np.uint8)
         self.cells = {width: cells.view(domain.bits(width)) for width in (1, 2, 4, 8, 16)}
         self.chunks = cells.reshape(-1, 16 * domain.scale)
-        self.shadow = Shadow(clocks, total // grain_bytes)
+        self.shadow = Shadow(clocks, total // grain_bytes, updates=updates)
         self.families: dict[str, int] = {"": 0}  # of memories that lie on each other, by number
         self.holds = np.zeros(total // grain_bytes, np.int64)  # whose bytes a granule holds
 
@@ -206,6 +207,10 @@ class Shared:
         width, byte = elems * self.size, group.cta * self.pool.bytes + self.offset + flat * self.size
         count = width // self.pool.grain
         return width, byte // width, (byte // self.pool.grain)[:, None] + np.arange(count)
+
+    def granules(self, flat: Array, elems: int, group: Group) -> Array:
+        """The granules of each thread's access, a row for each."""
+        return self._place(flat, elems, group)[2]
 
     def where(self, entry: int, granules: Array) -> tuple[int, str]:
         """(thread, what) of an entry of a table of granules, a row for each thread."""

@@ -1,4 +1,4 @@
-"""What orders what: vector clocks over the warps of a cluster, and a shadow of who last touched each granule of memory.
+"""What orders what: a shadow of who last touched each granule of memory, over the clocks of warps.
 
 The rules, with their PTX sections and a planted fault for each, are in docs/order-model.md. In short: an access is
 ordered before mine iff my own thread made it, or it was made in an epoch of its warp that my warp knows of. A sync
@@ -11,93 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilegen.interpret.threads import Array, Crew, Group
+from tilegen.interpret.clocks import Clocks
+from tilegen.interpret.threads import Array, Group
+from tilegen.interpret.updaters import MANY, NEVER, NOTHING, Updaters, note_touches
 from tilegen.scopes import SCOPES
 
-NOBODY, MANY, TOGETHER = -1, -2, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
-NEVER = 2**31 - 1  # the epoch of a write that has not landed, or of a fence that is missing: no clock knows of it
+NOBODY, TOGETHER = -1, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
 REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that syncs have; "": none reaches that far
-
-
-class Clocks:
-    """``known[w, s]``: the last epoch of the warp in seat ``s`` of its cluster that warp ``w`` is ordered after.
-
-    The own entry is the epoch that the warp is in; other lanes' accesses in it are not ordered with mine. In the
-    columns after the seats are facts (``Crew.facts``), which no access is ordered by.
-    """
-
-    def __init__(self, crew: Crew):
-        self.crew = crew
-        warps = np.arange(crew.all_warps)
-        self.known = np.zeros((len(warps), crew.seats + crew.facts), np.int32)
-        self.own = warps, crew.seat_of[warps]  # where each warp's own epoch is
-        self.end_epochs(warps)
-        self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
-        self.copiers: set[int] = set()  # agents that copies by cp.async were handed to
-
-    def now(self, group: Group) -> Array:
-        """The epoch of each thread's warp."""
-        return self.known[group.warp, group.seat]
-
-    def common(self) -> int:
-        """An epoch up to which all accesses, of any warp, are ordered before what any warp of its cluster does now."""
-        known = self.known[:, : self.crew.seats].copy()
-        known[self.own] -= 1
-        return int(known.min())
-
-    def end_epochs(self, warps: Array) -> None:
-        """Accesses so far are ordered before later ones of the same warp."""
-        for first in self.crew.epochs:
-            self.known[warps, first + self.crew.seat_of[warps]] += 1
-
-    def past(self, warps: Array) -> Array:
-        """What each warp knows, without what it does in this epoch: its lanes are not ordered with one another."""
-        known = self.known[warps].copy()
-        for first in self.crew.epochs:
-            known[np.arange(len(warps)), first + self.crew.seat_of[warps]] -= 1
-        return known
-
-    def without_accesses(self, known: Array) -> Array:
-        """Rows of what is known, but of no access by threads: of warps, or of copies by cp.async."""
-        result: Array = known.copy()
-        result[:, : self.crew.seats_of_warps] = 0
-        result[:, self.crew.seat_of[np.array(sorted(self.copiers), np.int64)]] = 0
-        return result
-
-    def learn(self, warps: Array, agents: Array, ticks: Array) -> None:
-        """Each warp is ordered after its agent's accesses up to a tick."""
-        seats = self.crew.seat_of[agents]
-        self.known[warps, seats] = np.maximum(self.known[warps, seats], ticks)
-
-    def follow(self, warps: Array) -> None:
-        """The kernels before have ended, as these warps know."""
-        self.known[warps, -1] = 1
-
-    def has_followed(self, warps: Array) -> Array:
-        """Which warps know that the kernels before have ended."""
-        result: Array = self.known[warps, -1] == 1
-        return result
-
-    def facts(self, warps: Array, team: Array) -> Array:
-        """What any warp of each one's team knows besides epochs, a row for each of ``warps``."""
-        known = np.zeros((int(team.max()) + 1, self.crew.facts), np.int32)
-        np.maximum.at(known, team, self.past(warps)[:, self.crew.seats :])
-        result: Array = known[team]
-        return result
-
-    def learn_facts(self, warps: Array, facts: Array) -> None:
-        """Each warp (each once) knows these too, a row for each."""
-        rows = self.known[:, self.crew.seats :]
-        rows[warps] = np.maximum(rows[warps], facts)
-
-    def meet(self, warps: Array, team: Array) -> None:
-        """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""
-        order = np.argsort(team, kind="stable")
-        warps, team = warps[order], team[order]
-        starts = np.flatnonzero(np.diff(team, prepend=-1))
-        sizes = np.diff(starts, append=len(team))
-        self.known[warps] = np.repeat(np.maximum.reduceat(self.known[warps], starts, axis=0), sizes, axis=0)
-        self.end_epochs(warps)
 
 
 @dataclass(frozen=True)
@@ -116,10 +36,12 @@ class Shadow:
     """Who last wrote each granule, and who last read it in each warp of the cluster.
 
     Reads are kept only where ``reads``: an array that no step both reads and writes needs none. ``shared_by_all``: CTAs
-    of several clusters can touch one granule (global memory).
+    of several clusters can touch one granule (global memory). ``updates``: some step updates granules atomically.
     """
 
-    def __init__(self, clocks: Clocks, granules: int, reads: bool = True, shared_by_all: bool = False):
+    def __init__(
+        self, clocks: Clocks, granules: int, reads: bool = True, shared_by_all: bool = False, updates: bool = False
+    ):
         self.clocks, self.crew, self.reads = clocks, clocks.crew, reads
         self.shared_by_all = shared_by_all and int(clocks.crew.cluster_of_cta.max()) > 0
         self.writer = np.full(granules, NOBODY, np.int32)
@@ -134,6 +56,7 @@ class Shadow:
         self.read_op = np.zeros((granules, seats), np.int16)
         self.read_cluster = np.full(granules, NOBODY, np.int32)
         self.readers_in_flight = np.zeros(granules if reads else 0, np.int32)
+        self.updaters = Updaters(self.crew, granules) if updates else None
 
     def grow(self, granules: int) -> None:
         """Room for more granules, untouched."""
@@ -152,18 +75,13 @@ class Shadow:
 
         ``by_many``: lanes of a warp read together, so that they are ordered with no lane's accesses.
         """
-        clash = self._after_write(at, group)
+        clash = self._after_write(at, group) or self._after_updates(at, group)
         if self.reads:
             now, lane, cluster = (x[:, None] for x in (self.clocks.now(group), group.lane, group.cluster))
             slot = at * self.crew.seats + group.seat[:, None]
-            epochs, lanes, ops = (x.reshape(-1) for x in (self.read_epoch, self.read_lane, self.read_op))
+            note_touches((self.read_epoch, self.read_lane, self.read_op), slot, now, lane, op)
             if by_many:
-                lanes[slot] = MANY
-            else:  # one lane of those that read a granule in this epoch, then MANY where it was not the only one
-                fresh = epochs[slot] < now
-                lanes[slot[fresh]] = np.broadcast_to(lane, slot.shape)[fresh]
-                lanes[slot[lanes[slot] != lane]] = MANY
-            epochs[slot], ops[slot] = now, op
+                self.read_lane.reshape(-1)[slot] = MANY
             if self.shared_by_all:
                 before = self.read_cluster[at]
                 self.read_cluster[at] = np.where((before == NOBODY) | (before == cluster), cluster, MANY)
@@ -174,10 +92,22 @@ class Shadow:
     def write(self, at: Array, group: Group, op: int) -> Clash | None:
         """Record writes; None if each is ordered after the last write and after every read since."""
         clash = self._after_write(at, group) or (self._after_reads(at, group) if self.reads else None)
+        clash = clash or self._after_updates(at, group)
+        if self.updaters is not None:
+            self.updaters.clear(at)
         self.writer[at], self.writer_lane[at] = group.warp[:, None], group.lane[:, None]
         self.writer_op[at], self.writer_epoch[at] = op, self.clocks.now(group)[:, None]
         if self.crew.agents:
             self.fence_epoch[at] = NEVER
+        return clash
+
+    def update(self, at: Array, group: Group, op: int, function: int) -> Clash | None:
+        """Record atomic updates by a function (its number); None if each is ordered after the last write, after every
+        read since, and after every update by another function.
+        """
+        assert self.updaters is not None
+        clash = self._after_write(at, group) or self._after_reads(at, group) or self._after_updates(at, group, function)
+        self.updaters.record(at, group, self.clocks.now(group), op, function)
         return clash
 
     def spread(self, at: Array, group: Group) -> None:
@@ -188,12 +118,13 @@ class Shadow:
     def write_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
         """Record an agent's writes of granules ``g``, each begun by a thread ``who``; None if each is ordered."""
         clash = self._after_write(g[:, None], who) or self._after_reads(g[:, None], who)
+        clash = clash or self._after_updates(g[:, None], who)
         self.take_for_agent(g, agent, op)
         return clash
 
     def read_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
         """Record an agent's reads of granules ``g``; None if each is ordered after its last write."""
-        clash = self._after_write(g[:, None], who)
+        clash = self._after_write(g[:, None], who) or self._after_updates(g[:, None], who)
         self.take_by_agents(g[:, None], agent, op)
         return clash
 
@@ -202,7 +133,7 @@ class Shadow:
         fenced, and every warp of the team knows of the fence.
         """
         writer, epoch = self.writer.take(g), self.fence_epoch.take(g)
-        if self.shared_by_all or (writer == NOBODY).any():
+        if self.shared_by_all or (writer == NOBODY).any() or self._is_updated(g):
             return False
         seat, known = self.crew.seat_of[writer], self.clocks.known
         team = known[warps, : self.crew.seats].min(axis=1)
@@ -218,7 +149,7 @@ class Shadow:
         fences of all who wrote.
         """
         writer, epoch = self.writer[at], self.fence_epoch[at]
-        if self.shared_by_all:
+        if self.shared_by_all or self._is_updated(at):
             return False
         known, own = self.clocks.known[warp, : self.crew.seats], self.crew.seat_of[warp]
         before = known.copy()
@@ -229,6 +160,8 @@ class Shadow:
 
     def take_for_agent(self, at: slice | Array, agent: int | Array, op: int) -> None:
         """Record an agent's writes of granules: one agent's, or of each its own."""
+        if self.updaters is not None:
+            self.updaters.clear(at)
         self.writer[at], self.writer_lane[at], self.writer_op[at] = agent, MANY, op
         self.writer_epoch[at] = self.fence_epoch[at] = self.clocks.ticks[agent]
 
@@ -251,10 +184,13 @@ class Shadow:
         first = np.flatnonzero(fenced & (self.writer_epoch != NEVER) & (self.fence_epoch == NEVER))
         writer = self.writer[first]
         self.fence_epoch[first] = self.clocks.known[writer, self.crew.seat_of[writer]]
+        if self.updaters is not None:
+            self.updaters.fence(wrote, self.clocks.known)
 
     def is_unfenced(self, g: Array, who: Group) -> Array:
         """Which granules were written before what each thread ``who`` begins now, but not fenced before it."""
-        return self._is_unordered(g, self.fence_epoch[g], who) & ~self._is_unordered(g, self.writer_epoch[g], who)
+        bad = self._is_unordered(g, self.fence_epoch[g], who) & ~self._is_unordered(g, self.writer_epoch[g], who)
+        return bad if self.updaters is None else bad | self.updaters.is_unfenced(g, who, self.clocks.known)
 
     def start_write(self, at: Array) -> None:
         """The writes of granules ``at``, just recorded, are in flight."""
@@ -341,22 +277,41 @@ class Shadow:
             foreign = (self.read_cluster[g] != NOBODY) & (self.read_cluster[g] != who.cluster)
             if foreign.any():
                 return Clash(int(np.flatnonzero(foreign)[0]), "another CTA reads", NOBODY, "")
-        each = np.arange(len(g))
-        seen, now = self.read_epoch[g], self.clocks.now(who)
+        return self._after_touches((self.read_epoch, self.read_lane, self.read_op), g, who, "may still be reading")
+
+    def _after_updates(self, at: Array, group: Group, function: int = NOTHING) -> Clash | None:
+        """None if each access is ordered after every update since the last write, but those by a ``function``."""
+        if self.updaters is None:
+            return None
+        known = self.updaters.function[at]
+        if not ((known != NOTHING) & (known != function)).any():
+            return None
+        g, who = _entries(at, group)
+        table = self.updaters
+        epochs = np.where((table.function[g] == function)[:, None], 0, table.epoch[g])
+        return self._after_touches((epochs, table.lane[g], table.op[g]), np.arange(len(g)), who, "updates")
+
+    def _is_updated(self, at: Array | slice) -> bool:
+        return self.updaters is not None and bool((self.updaters.function[at] != NOTHING).any())
+
+    def _after_touches(self, tables: tuple[Array, Array, Array], g: Array, who: Group, does: str) -> Clash | None:
+        """None if each of ``who`` is ordered after all that seats of its cluster did in rows ``g`` of the tables."""
+        (epochs, lanes, ops), each = tables, np.arange(len(g))
+        seen, now = epochs[g], self.clocks.now(who)
         unordered = seen > self.clocks.known[who.warp, : self.crew.seats]
-        unordered[each, who.seat] = (seen[each, who.seat] == now) & (self.read_lane[g, who.seat] != who.lane)
+        unordered[each, who.seat] = (seen[each, who.seat] == now) & (lanes[g, who.seat] != who.lane)
         if not unordered.any():
             return None
         entries, seats = np.nonzero(unordered)
-        readers = self.crew.warp_in_seat[who.cluster[entries], seats]
-        reach = self._reach(readers, who.warp[entries])
+        others = self.crew.warp_in_seat[who.cluster[entries], seats]
+        reach = self._reach(others, who.warp[entries])
         worst = int(np.argmax(reach))
         entry, seat = int(entries[worst]), int(seats[worst])
-        if readers[worst] >= self.crew.all_warps:
-            op = int(self.read_op[g[entry], seat])
-            return self._clash_with_agent(entry, int(readers[worst]), int(who.warp[entry]), "reads", op)
-        other = self._name(int(readers[worst]), int(self.read_lane[g[entry], seat]))
-        return Clash(entry, f"{other} may still be reading", int(self.read_op[g[entry], seat]), REACHES[reach[worst]])
+        op = int(ops[g[entry], seat])
+        if others[worst] >= self.crew.all_warps:
+            return self._clash_with_agent(entry, int(others[worst]), int(who.warp[entry]), "reads", op)
+        other = self._name(int(others[worst]), int(lanes[g[entry], seat]))
+        return Clash(entry, f"{other} {does}", op, REACHES[reach[worst]])
 
     def _clash_with_agent(self, entry: int, agent: int, warp: int, verb: str, op: int) -> Clash:
         copies = "cp.async" if agent in self.clocks.copiers else "TMA"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import ENDED, MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC, PHASE_UNKNOWN
-from tilegen.interpret.order import Clocks
 from tilegen.interpret.reporting import Reporter
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.plan import PRODUCTS, TMA_STORE, Barrier, Plan, all_steps, effects
@@ -22,7 +22,8 @@ def count_agents(plan: Plan) -> int:
     """The agents of each CTA: one for each slot of each barrier, which loads what is reported there; one for each warp,
     which stores what its threads start; one for each warpgroup, which multiplies what that starts.
     """
-    stores = any(effects(step).instruction is TMA_STORE for step in all_steps(plan))
+    rows = (effects(step).instruction for step in all_steps(plan))
+    stores = any(row is not None and row.queue == TMA_STORE.queue for row in rows)
     return sum(b.slots for b in plan.barriers) + (-(-plan.threads // 32) if stores else 0) + count_products(plan)
 
 

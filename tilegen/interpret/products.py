@@ -13,6 +13,7 @@ from tilegen.access import distinct
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.address import check_start, find, locate, value_of
 from tilegen.interpret.asynchronous import SharedAccess, names_of, refuse_unfenced
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
 from tilegen.interpret.fragments import (
     HELD_AS,
@@ -23,7 +24,7 @@ from tilegen.interpret.fragments import (
     require_registers,
 )
 from tilegen.interpret.memory import Shared
-from tilegen.interpret.order import TOGETHER, Clocks, Shadow
+from tilegen.interpret.order import TOGETHER, Shadow
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site, require_whole_warpgroups

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -18,6 +18,7 @@ from tilegen.interpret.phases import count_agents, count_products
 from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
 from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
+from tilegen.interpret.updated import Contributions
 from tilegen.plan import Await, Plan, Role, default_values
 from tilegen.scopes import cta_variables, thread_variables
 
@@ -28,12 +29,14 @@ class Outcome:
 
     ``written``: for every global array that the plan writes, the sorted flat offsets that were written (elements, as
     they lie in memory) and their values. ``writers``: which of ``ctas`` wrote each of them last, by its number.
+    ``updates``: of arrays that the plan updates atomically, what each of ``ctas`` put to each element.
     """
 
     written: Mapping[str, tuple[Array, Array]]
     writers: Mapping[str, Array]
     ctas: tuple[Cta, ...]
     steps: int
+    updates: Mapping[str, Contributions] = field(default_factory=dict)
 
 
 def corners(grid: Sequence[int]) -> list[Cta]:
@@ -67,7 +70,8 @@ def interpret(
     run_to_end(machine)
     found = {name: store.written() for name, store in machine.outputs.items()}
     written = {name: (at, values) for name, (at, values, _) in found.items()}
-    return Outcome(written, {name: cta for name, (_, _, cta) in found.items()}, crew.ctas, machine.steps)
+    writers = {name: cta for name, (_, _, cta) in found.items()}
+    return Outcome(written, writers, crew.ctas, machine.steps, machine.updates())
 
 
 def record(

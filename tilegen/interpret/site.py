@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilegen.index import Var
+from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import DISAGREE, PARTIAL_SYNC, Fault, FaultFound
 from tilegen.interpret.machine import Machine
-from tilegen.interpret.order import NOBODY, Clocks, Shadow
+from tilegen.interpret.order import NOBODY, Shadow
 from tilegen.interpret.reading import MemoryPlace, form
 from tilegen.interpret.threads import Array, Cta, Group
 from tilegen.interpret.wide import Together
@@ -29,6 +30,7 @@ from tilegen.plan import (
     Memory,
     Mma,
     Move,
+    Pick,
     Repeat,
     Role,
     Shuffle,
@@ -210,6 +212,7 @@ def _ends(step: Tma) -> str:
 WORDS: dict[type, Callable[[Any], str]] = {
     Let: lambda step: f"let {step.var.name}",
     Fetch: lambda step: f"read {step.src.memory.name} -> {step.var.name}",
+    Pick: lambda step: f"pick {step.var.name} of {step.src.memory.name}",
     Repeat: lambda step: f"for {step.var.name}",
     When: lambda step: "when",
     Block: lambda step: "block",

@@ -17,7 +17,8 @@ from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.memory import Input
 from tilegen.interpret.run import Outcome, gather, run_to_end
-from tilegen.interpret.threads import Cta
+from tilegen.interpret.threads import Array, Cta
+from tilegen.interpret.updated import Contributions
 from tilegen.plan import Plan, default_values
 
 
@@ -53,10 +54,18 @@ def interpret_sizes(
     machine = Machine(plan, crew, inputs, params, ALL_TRIPS, domain)
     run_to_end(machine)
     found = {name: store.written() for name, store in machine.outputs.items()}
+    put = machine.updates()
     outcomes = []
     for k, (own, first) in enumerate(zip(crews, np.cumsum([0, *counts]).tolist(), strict=False)):
         mine = {name: at // machine.apart == k for name, (at, _, _) in found.items()}
         written = {name: (at[mine[name]] % machine.apart, bits[mine[name]]) for name, (at, bits, _) in found.items()}
         writers = {name: cta[mine[name]] - first for name, (_, _, cta) in found.items()}
-        outcomes.append(Outcome(written, writers, own.ctas, int(machine.steps_of[k])))
+        updates = {name: _pick(of, of.at // machine.apart == k, machine.apart, first) for name, of in put.items()}
+        outcomes.append(Outcome(written, writers, own.ctas, int(machine.steps_of[k]), updates))
     return outcomes
+
+
+def _pick(found: Contributions, mine: Array, apart: int, first: int) -> Contributions:
+    """The contributions of one size, by the offsets and the numbers of CTAs that it has alone."""
+    at, values, cta, function = found
+    return Contributions(at[mine] % apart, values[mine], cta[mine] - first, function)

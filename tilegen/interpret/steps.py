@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, Var
+from tilegen.index import Index, Var, to_c
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, FaultFound
+from tilegen.interpret.fault import MALFORMED, NO_NUMBER, RANGE, FaultFound
+from tilegen.interpret.fetching import run_fetch
 from tilegen.interpret.fragments import load_matrices, store_matrices
 from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
@@ -20,6 +21,7 @@ from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
+from tilegen.interpret.updates import update
 from tilegen.interpret.wide import Fold
 from tilegen.plan import (
     COMPUTE,
@@ -27,11 +29,13 @@ from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
     MOVE,
+    RED,
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
     TMA_LOAD,
     TMA_MULTICAST,
+    TMA_REDUCE,
     TMA_STORE,
     Arrive,
     Await,
@@ -46,6 +50,7 @@ from tilegen.plan import (
     Map,
     Memory,
     Move,
+    Pick,
     Ref,
     Repeat,
     Shuffle,
@@ -67,20 +72,27 @@ def run_let(step: Let, site: Site) -> None:
     bind(step.var, step.value, site, site)
 
 
-def run_fetch(step: Fetch, site: Site) -> None:
-    """A name for an element of a table, which lies in its array and is one of the numbers that the array promises."""
+def run_pick(step: Pick, site: Site) -> None:
+    """A name for an integer that each thread holds, which is in the range that the printed text relies on."""
     if step.var.name in site.frame.own:
         site.fail(MALFORMED, f"{step.var.name} is defined twice")
-    group, domain = site.group, site.machine.domain
-    reading = site.narrow(group.where(group.pick(value_of(read_text(step.where), site))))
-    value = np.array(np.broadcast_to(value_of(read_text(step.otherwise), site), site.frame.env["tx"].shape))
-    if len(reading.group):
-        root, flat = locate(step.src, 1, reading)
-        bits = root.store.read(reading.group.widen(flat), 1, reading.group, reading)[:, 0]
-        value[reading.group.at] = domain.integers(bits.view(domain.stored(step.src.memory.dtype)), root.memory.dtype)
+    (touch,), domain = effects(step).touches, site.machine.domain
+    value = np.full(site.frame.env["tx"].shape, max(step.var.least, min(0, step.var.bound - 1)), np.int64)
+    bits = read(touch, site)[:, 0].view(domain.stored(step.src.memory.dtype))
+    try:
+        value[site.group.at] = domain.integers(bits, step.src.memory.dtype)
+    except TypeError:
+        site.fail(NO_NUMBER, f"{step.src.memory.name} names a place, and comes of floats that are computed with")
     site.frame.define(step.var, value)
     site.frame.constants -= {step.var.name}
     check_range(step.var, value, site)
+    for condition in step.known:
+        holds = np.broadcast_to(site.group.pick(value_of(read_text(condition), site)), len(site.group))
+        if not holds.all():
+            thread = int(np.argmin(holds))
+            site.fail(
+                RANGE, f"{step.var.name} = {value[site.group.at][thread]}: {to_c(condition)} does not hold", thread
+            )
 
 
 def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
@@ -186,7 +198,7 @@ def new_registers(memory: Memory, site: Site) -> MemoryPlace:
 
 
 STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {
-    Let: run_let, Fetch: run_fetch, Repeat: run_repeat, When: run_when, Block: run_block,
+    Let: run_let, Fetch: run_fetch, Pick: run_pick, Repeat: run_repeat, When: run_when, Block: run_block,
 }  # fmt: skip
 
 
@@ -327,7 +339,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
-    **PRODUCTS,
+    **PRODUCTS, **{row.name: update for row in RED.values()}, **{row.name: store_box for row in TMA_REDUCE.values()},
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, Union
 
@@ -68,10 +69,10 @@ def _ask_driver(device: int) -> tuple[int, int]:
     return load_driver().compute_capability(device)
 
 
-def make_kernel(spec: Spec | Program, arch: str) -> Kernel:
+def make_kernel(spec: Spec | Program, arch: str, check_values: bool = False) -> Kernel:
     """The kernel for an arch, or that of all passes, proved and compiled, and adapted (``adapt_kernel``)."""
     built = build(spec if spec.arch == arch else load(spec, arch))
-    return adapt_kernel(kernel_of(built), built.spec)
+    return adapt_kernel(kernel_of(built, check_values), built.spec)
 
 
 def adapt_kernel(kernel: Kernel, spec: Spec | Program) -> Kernel:
@@ -96,12 +97,15 @@ class Operator:
 
 
 def plan_operator(
-    name: str, source: Source, backward: Sequence[Any] = (), arch: str | None = None, params: Settings | None = None
-) -> Operator:
+    name: str, source: Source, backward: Sequence[Any] = (), arch: str | None = None, params: Settings | None = None,
+    check_values: bool = False,
+) -> Operator:  # fmt: skip
     """An operator and those of its backward, which are ``name_backward``, ``name_backward2`` and so on.
 
-    ``params`` go to each spec that has them. Raises what ``load`` raises, and CallError TG715.
+    ``params`` go to each spec that has them; ``check_values`` holds for all. Raises what ``load`` raises, and CallError
+    TG715.
     """
+    make = partial(make_kernel, check_values=check_values)
     spec = load(source, arch, params)
     signature = derive_signature(name, spec)
     steps, parts = list[Step](), []
@@ -112,9 +116,9 @@ def plan_operator(
             continue
         spec_of_part = _load_part(one, arch, params or {})
         own = derive_signature(f"{name}_backward{k + 1 if k else ''}", spec_of_part)
-        steps.append(Operator(own, Kernels(spec_of_part, arch), Gradients(own)))
+        steps.append(Operator(own, Kernels(spec_of_part, arch, make), Gradients(own)))
         parts.append(part_of_kernel(own))
-    return Operator(signature, Kernels(spec, arch), plan_gradients(signature, parts), tuple(steps))
+    return Operator(signature, Kernels(spec, arch, make), plan_gradients(signature, parts), tuple(steps))
 
 
 def _load_part(source: Source, arch: str | None, params: Settings) -> Spec | Program:

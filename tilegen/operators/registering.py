@@ -21,7 +21,7 @@ _guards: dict[str, Any] = {}  # by operator, the library that refuses gradients:
 
 def torch_op(
     name: str, spec: Source, backward: Backward | Sequence[Backward] | None = None, *, arch: str | None = None,
-    params: Mapping[str, int | float] | None = None,
+    params: Mapping[str, int | float] | None = None, check_values: bool = False,
 ) -> Any:  # fmt: skip
     """An operator of torch that launches a spec's kernel, or all of its passes in order:
     ``torch_op("mine::rmsnorm", "rmsnorm.yaml")(x, w)``.
@@ -32,7 +32,8 @@ def torch_op(
 
     ``backward``: a spec whose buffers are named as the forward's, and ``dY`` for the gradient of Y; or a function that
     takes these by keyword and returns gradients by name; or a list of such, which run in order. ``arch`` and ``params``
-    are those of ``load``, for all specs; by default each GPU gets code of its own.
+    are those of ``load``, for all specs; by default each GPU gets code of its own. ``check_values`` is that of
+    ``compile``, also for all: such an operator waits for the device, and no CUDA graph takes it.
 
     A kernel is proved and compiled when the first tensor of a kind of GPU comes. Returns what
     ``torch.library.custom_op`` returns; a name that was registered before is registered anew. Raises what ``load``
@@ -41,7 +42,7 @@ def torch_op(
     """
     torch = load_torch()
     parts = () if backward is None else backward if isinstance(backward, list | tuple) else (backward,)
-    return register(torch, plan_operator(qualify_name(name), spec, parts, arch, params))
+    return register(torch, plan_operator(qualify_name(name), spec, parts, arch, params, check_values))
 
 
 def load_torch() -> Any:

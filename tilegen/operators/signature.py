@@ -82,6 +82,8 @@ class OperatorSignature:
 def _declare(param: Param) -> str:
     if param.var is not None:
         return f"SymInt {param.name}"
+    if param.dtype == "uint32":
+        return f"int {param.name}={param.default}"
     default = float(param.default)
     if math.isfinite(default):
         return f"float {param.name}={default!r}"

@@ -19,18 +19,22 @@ _TILE_ROWS = {
     "elementwise": "tilegen.ops.elementwise",
     "reduce": "tilegen.ops.reduce",
     "scan": "tilegen.ops.scan",
+    "scatter": "tilegen.ops.scatter",
     "mma": "tilegen.ops.mma",
     "permute_layout": "tilegen.ops.permute_layout",
 }
 _WHOLE_ROWS = {
     "permute": "tilegen.ops.permute",
     "reduce_array": "tilegen.ops.reduce_array",
+    "scan_array": "tilegen.ops.scan_array",
     "gemm": "tilegen.ops.gemm",
 }
 _PASS_ROWS = {
     "gemm_parts": "tilegen.ops.gemm.parts_meant",
     "gemm_sum": "tilegen.ops.gemm.sum_meant",
     "reduce_array_parts": "tilegen.ops.reduce_array.parts_meant",
+    "scan_array_chunks": "tilegen.ops.scan_array.chunks_meant",
+    "scan_array_results": "tilegen.ops.scan_array.results_meant",
 }
 
 AnyOp = TypeVar("AnyOp", bound=Op | WholeOp)

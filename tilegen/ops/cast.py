@@ -7,8 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from tilegen.arithmetic.intervals import ValueRange, fit_range
+from tilegen.arithmetic.intervals import ValueRange, fit_range, has_range
 from tilegen.dtypes import DTYPES
+from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, plan_computed, refuse_dtype
 from tilegen.ops.flows import pair_up
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
@@ -30,6 +31,7 @@ class CastFields(OpFields):
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
+    accumulate: AccumulateField = None
     width: MostWidth = None
     partition: SharePin = None
 
@@ -43,7 +45,7 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
     """Integers are taken modulo the type's size; of floats nothing is known."""
     src, dst = values["src"], call.regions["dst"].buffer.dtype
-    return {} if src is None else {"dst": fit_range(src, dst)}
+    return {"dst": fit_range(src, dst)} if src is not None and has_range(dst) else {}
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:
@@ -57,7 +59,7 @@ def _refuse_memory(call: Call, context: Context) -> str | None:
     src, dst = (call.regions[f].buffer for f in ("src", "dst"))
     if src.traits.is_held and dst.traits.is_held:
         return "neither side is in memory"
-    return _refuse_dtypes(call, context)
+    return _refuse_dtypes(call, context) or refuse_update(call, context.arch)
 
 
 def _refuse_dtypes(call: Call, context: Context) -> str | None:
@@ -76,14 +78,15 @@ def _plan(call: Call, context: Context) -> Planned:
 def _plan_memory(call: Call, context: Context) -> Planned:
     src, dst = (context.operand(call, f, call.fields.cache) for f in ("src", "dst"))
     computed = Computed(dst.lengths, (src,))
-    name = f"cast_{src.buffer.name}_{dst.buffer.name}"
+    verb = f"{call.accumulates}_cast" if call.accumulates else "cast"
+    name = f"{verb}_{src.buffer.name}_{dst.buffer.name}"
     made = Made(dst, lambda to, srcs, wholes: Map(CAST, to, srcs))
     return plan_computed(context, call, [made], computed, name)
 
 
 OP = Op(
     "cast", CastFields, reads=("src",), writes=("dst",), edge="edge", pad="pad", reference=_reference,
-    exactness=CONVERTS,
+    exactness=CONVERTS, accumulates="accumulate", check_dtypes=check_accumulate(("dst",), lambda fields, regions: None),
     variants=(
         Variant("registers", 20, _refuse_registers, _plan),
         Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition"), has_scratch=True),

@@ -143,6 +143,8 @@ def _list_tiled(
     operands = (*(result.dst for result in results), *computed.operands)
     pinned, width = call.fields.partition, call.fields.width
     for tile in list_tiles(context, call, operands, plain.counted):
+        if operands[tile.number].via.function:  # of a tile no atomic update is made
+            continue
         staged, k = operands[tile.number], tile.number - len(results)
         said, is_written = tile.say(staged), k < 0
         made = [replace(r, dst=tile.operand) if n == tile.number else r for n, r in enumerate(results)]
@@ -192,17 +194,30 @@ class ElementLoop:
 
     def __init__(self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], cap: int):
         self.context, self.call, self.owned, self.operands = context, call, owned, tuple(operands)
-        written = len(call.fields_written)
-        parts = range(written), range(written, len(operands))
-        moves = [move_widest(owned, one, cap) for part in parts for one in join_neighbours(operands, part)]
+        moves = [move_widest(owned, one, cap) for part in self.parts for one in join_neighbours(operands, part)]
         self.loaded = {k: moved for moved in moves for k in moved.joined.members}
         seen = {k: moved.joined.operand for k, moved in self.loaded.items()}
         self.distinct = _distinct([seen.get(k, o) for k, o in enumerate(operands)], moves)
-        flat = [o.memory.traits.is_held or not (may_pass_end(o) or owned.limits) for o in self.distinct]
         self.e = context.fresh("e")
-        self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.e})
+        own = owned.names | {self.e, *self.picked}
+        self.formals = Formals(self.distinct, [*map(self.is_flat, self.distinct)], call.scope, own)
         self.taken = {m.name for m in self.formals.formals}
         self.held = {moved: self._hold(moved) for moved in moves}
+
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """The numbers of operands that are moved before, and of those that are moved after what is computed."""
+        written = len(self.call.fields_written)
+        return range(written), range(written, len(self.operands))
+
+    @property
+    def picked(self) -> tuple[str, ...]:
+        """Names of integers that a thread takes out of its registers, as parts of places."""
+        return ()
+
+    def is_flat(self, operand: Operand) -> bool:
+        """Does the function see an operand by one flat offset?"""
+        return operand.memory.traits.is_held or not (may_pass_end(operand) or bool(self.owned.limits))
 
     @property
     def registers(self) -> tuple[Memory, ...]:
@@ -242,7 +257,7 @@ class ElementLoop:
         one = see_access(
             width, lambda k: guard_held(self.owned, operand, moved.at(add(number, k))),
             lambda k: self.formals.see(side, ref_at(operand, moved.at(add(number, k)))),
-            Var(self.e, width) if is_cut else None, operand.pad,
+            Var(self.e, width) if is_cut else None, operand,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return over(counter(self.owned.step, steps), moves)

@@ -10,6 +10,7 @@ from typing import Any
 from tilegen.decisions import Operation, Refusal, compare_costs, of_loser
 from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.ops import OPS
+from tilegen.ops.accumulating import list_order
 from tilegen.ops.op import Planned, Variant
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.pins import NotHad, say_pin, suggest_pin
@@ -125,7 +126,7 @@ def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
         line,
         planned[best].cost,
         tuple(refused),
-        planned[best].choices,
+        (*planned[best].choices, *(replace(c, variant=best) for c in list_order(call))),
         planned[best].pins,
     )
 
@@ -163,6 +164,7 @@ def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal], mis
 
 
 def describe_call(call: Call) -> str:
-    """The op as a short text: ``copy In -> A[warpid]``."""
-    reads, writes = (" ".join(r.text or r.buffer.name for r in regions) for regions in (call.read, call.written))
-    return f"{call.op} {reads} -> {writes}" if reads else f"{call.op} {writes}"
+    """The op as a short text: ``copy In -> A[warpid]``, ``copy s -> S by atomic add``."""
+    reads, writes = (" ".join(r.text or r.buffer.name for r in regions) for regions in (call.sources, call.written))
+    how = f" by atomic {call.accumulates}" if call.accumulates else ""
+    return (f"{call.op} {reads} -> {writes}" if reads else f"{call.op} {writes}") + how

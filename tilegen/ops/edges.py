@@ -14,7 +14,7 @@ from tilegen.index.linear import linear
 from tilegen.kept import keep
 from tilegen.ops.digits import Digit
 from tilegen.ops.operand import Operand, absolute
-from tilegen.plan import FILL, Map, Move, Ref, Repeat, Step, when
+from tilegen.plan import FILL, MOVE, Instruction, Map, Move, Ref, Repeat, Step, when
 from tilegen.spec.data import Region
 
 
@@ -139,7 +139,9 @@ def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) 
 
 def is_aligned(operand: Operand, ref: Ref, elems: int) -> bool:
     """Are ``elems`` neighbours from ``ref`` on in one chunk of the operand's layout, aligned, of 16 bytes at most?"""
-    if elems * operand.elem_bytes > operand.memory.widest_bytes:
+    if elems * operand.elem_bytes > operand.memory.widest_bytes or (
+        operand.via.function and elems not in operand.updated_elems
+    ):
         return False
     return operand.chunk_elems % elems == 0 and multiple(ref.offset) % elems == 0
 
@@ -182,7 +184,7 @@ class Tail:
 class EdgeAccess:
     """An access of ``width`` elements: its place, whether some element is inside, and whether all are.
 
-    ``pad``: what is read outside.
+    ``pad``: what is read outside. ``via``: what a store is carried out by.
     """
 
     width: int
@@ -191,6 +193,7 @@ class EdgeAccess:
     whole: Index
     tail: Tail | None = None
     pad: float = 0
+    via: Instruction = MOVE
 
     def asks(self, known: Index) -> Index:
         """What all of it being inside asks besides ``known``."""
@@ -202,23 +205,23 @@ class EdgeAccess:
 
 
 def see_access(
-    width: int, guard: Callable[[Index], Inside], see: Callable[[Index], Ref], e: Var | None = None, pad: float = 0
-) -> EdgeAccess:  # fmt: skip
-    """The access of ``width`` neighbours: ``guard(k)`` says whether its element k is inside, ``see(k)`` is the
-    reference to it. ``e`` counts them where an edge may cut it; without it none does. ``pad``: what is read outside.
+    width: int, guard: Callable[[Index], Inside], see: Callable[[Index], Ref], e: Var | None, operand: Operand
+) -> EdgeAccess:
+    """The access of ``width`` neighbours of an operand: ``guard(k)`` says whether its element k is inside, ``see(k)``
+    is the reference to it. ``e`` counts them where an edge may cut it; without it none does.
     """
-    first = guard(0)
+    first, pad, via = guard(0), operand.pad, operand.via
     if e is None:
-        return EdgeAccess(width, see(0), first.both, first.both, None, pad)
+        return EdgeAccess(width, see(0), first.both, first.both, None, pad, via)
     last = guard(width - 1)
     meets, whole = first.meets(last), first.to(last)
     if whole is True:
-        return EdgeAccess(width, see(0), meets, whole, None, pad)
+        return EdgeAccess(width, see(0), meets, whole, None, pad, via)
     cut = every(meets, not_(drop_known(whole, meets)))
     own = guard(e)
     inside = every(own.before, True if first.after == last.after else own.after)
     tail = Tail(cut, e, see(e), drop_known(inside, meets))
-    return EdgeAccess(width, see(0), meets, whole, tail, pad)
+    return EdgeAccess(width, see(0), meets, whole, tail, pad, via)
 
 
 def load_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
@@ -235,7 +238,8 @@ def store_access(access: EdgeAccess, register: Register, asked: Index = True, kn
     whole, tail = store_whole(access, register, asked, known), access.tail
     if tail is None:
         return whole
-    return (*whole, *_one_by_one(tail, asked, known, when(tail.inside, Move(tail.ref, register(tail.e), 1))))
+    one = Move(tail.ref, register(tail.e), 1, via=access.via)
+    return (*whole, *_one_by_one(tail, asked, known, when(tail.inside, one)))
 
 
 def load_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
@@ -259,12 +263,12 @@ def unguarded(load: Move) -> Move:
 def store_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
     """``store_access`` but for what an edge cuts."""
     condition = every(access.implied(asked), access.asks(known))
-    return when(condition, Move(access.ref, register(0), access.width))
+    return when(condition, Move(access.ref, register(0), access.width, via=access.via))
 
 
 def are_cut_alike(load: EdgeAccess, store: EdgeAccess) -> bool:
     """Does an edge cut both at the same elements?"""
-    if load.tail is None or store.tail is None or load.width != store.width:
+    if load.tail is None or store.tail is None or load.width != store.width or store.via is not MOVE:
         return False
     return (load.tail.cut, load.tail.inside, load.tail.e) == (store.tail.cut, store.tail.inside, store.tail.e)
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
-from typing import Any, Literal
+from typing import Any
+from typing import Literal as Word
 
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Element, Node
-from tilegen.arithmetic.intervals import ValueRange, clip_range
+from tilegen.arithmetic import Element, Literal, Node
+from tilegen.arithmetic.formats import reject_value, say_range
+from tilegen.arithmetic.functions import INTS
+from tilegen.arithmetic.intervals import ValueRange, clip_range, has_range
 from tilegen.arithmetic.measuring import Known, measure_tree
+from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.index import Index, least, sub
+from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
@@ -31,17 +36,19 @@ class ElementwiseFields(OpFields):
     dst: str | Several = Field(description="region written; or a name and a region for each result")
     expr: str | int | float = Field(
         description="what each element is, 'NAME = value;' for each name of dst: numbers, names of buffers, of 'with' "
-        "entries, of params and of the integers of the place, index(d), + - * / // %, comparisons, and or not, where, "
-        "min, max, abs, floor, sqrt, rsqrt, exp, exp2, log, log2, tanh, erf, sigmoid, fma, inf"
+        "entries, of params and of the integers of the place, index(d), + - * / // %, & | ^ ~ << >>, comparisons, and "
+        "or not, where, mulhi, popcount, clz, uint32(x) and its kin, min, max, abs, floor, sqrt, rsqrt, exp, exp2, "
+        "log, log2, tanh, erf, sigmoid, fma, inf"
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
-    edge: Literal["error", "clip"] = Field(
+    edge: Word["error", "clip"] = Field(
         default="error", description="clip: past an edge of a global array reads give 0 and writes are dropped"
     )
     pad: Pad = None
-    cache: Literal["default", "stream"] = Field(
+    cache: Word["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
+    accumulate: AccumulateField = None
     width: MostWidth = None
     partition: SharePin = None
 
@@ -66,6 +73,9 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
         if isinstance(tree, Element) and is_same_place(read[tree.number], dst):
             message = f"this elementwise writes '{dst.text}' onto itself, which changes nothing"
             return Flaw("TG212", message, "expr", ELSEWHERE)
+        is_number = isinstance(tree, Literal) and tree.type in INTS and DTYPES[dst.buffer.dtype].kind in ("int", "uint")
+        if isinstance(tree, Literal) and is_number and (reason := reject_value(tree.value, dst.buffer.dtype)):
+            return Flaw("TG214", reason, "expr", say_range(dst.buffer.dtype))
         if drop_ones(dst.shape) != drop_ones(shape):
             message = f"results have one shape, and '{name_of_result(name)}' has {list(dst.shape)}"
             message += f" where '{name_of_result(written[0])}' has {list(shape)}"
@@ -136,12 +146,15 @@ def _list_rises(regions: Sequence[Region]) -> dict[tuple[int, int], ValueRange]:
 def _range(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
     """What each tree comes to, its type's last value beyond dst's type."""
     trees = zip(call.fields_written, measure_trees(call, values, params), strict=True)
-    return {name: clip_range(own, call.regions[name].buffer.dtype) for name, own in trees if own is not None}
+    return {
+        name: clip_range(x, dtype) for name, x in trees if x and has_range(dtype := call.regions[name].buffer.dtype)
+    }
 
 
 def _refuse(call: Call, context: Context) -> str | None:
     dtypes = (region.buffer.dtype for region in (*call.written, *call.read))
-    return next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
+    reason = next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
+    return reason or refuse_update(call, context.arch)
 
 
 def _plan(call: Call, context: Context) -> Planned:
@@ -169,7 +182,7 @@ def name_of(call: Call) -> str:
     """The name of an op's function: what it computes from what."""
     written = dict.fromkeys(r.buffer.name for r in call.written)
     read = dict.fromkeys(r.buffer.name for r in call.read if r.buffer.name not in written)
-    return "_".join([call.op, *read, *written])
+    return "_".join([*([call.accumulates] if call.accumulates else []), call.op, *read, *written])
 
 
 OP = Op(
@@ -178,5 +191,5 @@ OP = Op(
     check=_check, reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width", "partition"), has_scratch=True),),
     flows=lambda call, threads: broadcast(call, (*call.fields_written, *call.fields_read), _shape_of(call)),
-    check_dtypes=refuse_uncomputed, ranges=_range,
+    accumulates="accumulate", check_dtypes=check_accumulate(("dst",), refuse_uncomputed), ranges=_range,
 )  # fmt: skip

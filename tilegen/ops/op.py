@@ -25,7 +25,7 @@ Array = NDArray[Any]
 # What an op does to values: the same bits, the same number in another type, or others.
 MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
 _UNCOMPUTED = {  # types that nothing computes with, and what can be done with them
-    "uint64": "'cast' converts between it and int64", "complex64": "'copy' and 'permute' move it as it is",
+    "complex64": "'copy' and 'permute' move it as it is",
     "complex128": "'copy' and 'permute' move it as it is",
 }  # fmt: skip
 
@@ -142,6 +142,9 @@ class Op(OpForm):
     ranges: Callable[[Call, Mapping[str, ValueRange | None], frozenset[str]], dict[str, ValueRange]] | None = None
 
     def exactness_of(self, call: Call) -> str:
+        """What this call does to values: what accumulates computes, whatever the op."""
+        if call.accumulates:
+            return COMPUTES
         return CONVERTS if self.rounds(call) else self.exactness
 
     @property
@@ -172,7 +175,8 @@ class WholeOp(WholeForm):
     ``pins(call, spec)``: the fields that say what was chosen for the expanded ``spec``. ``axes`` as for an Op.
     ``apart``: a dimension of what is written, if along it other elements are read than those as far away. Then tiles
     that differ along it are each compared with the op. ``strides(call)``: a dimension of what is written, and how many
-    elements further what is read lies for each one further along it; None where that is one everywhere.
+    elements further what is read lies for each one further along it; None where that is one everywhere. ``shares``: a
+    dimension of what is written, and how many elements along it have one element of some array that is read in common.
     """
 
     expand: Callable[[Spec, WholeCall], Spec | Program] = field(kw_only=True)
@@ -181,6 +185,7 @@ class WholeOp(WholeForm):
     axes: Callable[[WholeCall], tuple[int, ...] | None] = lambda call: None
     apart: int | None = None
     strides: Callable[[WholeCall], tuple[int, Index] | None] = lambda call: None
+    shares: Callable[[WholeCall], tuple[int, Index] | None] = lambda call: None
 
 
 def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], Flaw | None]:

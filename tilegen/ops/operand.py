@@ -29,7 +29,20 @@ from tilegen.index.bounds import is_below
 from tilegen.layouts import Iter
 from tilegen.layouts.core.rows import drop_units, fuse_neighbours
 from tilegen.ops.digits import Digit, DigitPart, join, split_dimension, split_number
-from tilegen.plan import Barrier, Launch, Memory, Ref, Step, Sync, begin, flat_memory
+from tilegen.plan import (
+    MOVE,
+    RED,
+    Barrier,
+    Instruction,
+    Launch,
+    Memory,
+    Ref,
+    Step,
+    Sync,
+    begin,
+    flat_memory,
+    list_updates,
+)
 from tilegen.spaces import SHARED
 from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.outline import Meant, fresh_name
@@ -144,8 +157,16 @@ class Context:
         streams = cache == "stream" and memory.traits.has_sectors and memory.access != "inout"
         kept = self.kept_elems.get(region.buffer.name)
         operand = bind(region, memory, self.known, self.early_dims(call, region))
-        streamed = "stream" if streams else ""
-        return replace(operand, op_field=name, cache=streamed, kept_elems=kept, pad=pad_of(call))
+        operand = replace(operand, op_field=name, cache="stream" if streams else "", kept_elems=kept, pad=pad_of(call))
+        return self._see_updated(operand, call.accumulates) if name in call.fields_written else operand
+
+    def _see_updated(self, operand: Operand, function: str) -> Operand:
+        """An operand that is written, or updated by a function."""
+        if not function:
+            return operand
+        buffer = operand.buffer
+        forms = list_updates(function, buffer.dtype, buffer.traits.state, self.arch.features)
+        return replace(operand, via=RED[function], updated_elems=tuple(forms))
 
 
 @dataclass(frozen=True)
@@ -155,7 +176,7 @@ class Operand:
     ``known`` holds wherever the region is used. ``early``: the dimensions of the buffer in which it may begin
     before a global array; ``pad``: what is read there, and past its end. Stretched over a larger region (``stretch``),
     STRETCHED stands in ``dims`` for the dimensions along which the element is always the same, and ``extents`` are
-    those of that region.
+    those of that region. ``via``: what stores to it; an atomic update is of as many elements as ``updated_elems`` says.
     """
 
     region: Region
@@ -169,6 +190,8 @@ class Operand:
     cache: str = ""  # as of the Memory that a function sees
     kept_elems: int | None = field(default=None, compare=False)  # where the layout is being chosen
     extents: tuple[int, ...] = ()
+    via: Instruction = MOVE
+    updated_elems: tuple[int, ...] = ()
 
     @property
     def buffer(self) -> Buffer:

@@ -234,7 +234,7 @@ def _see_side(
     def see(first: Index) -> EdgeAccess:
         return see_access(
             width, lambda k: guard_of(tile, side, _values_of(tile, add(first, k))),
-            lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e, tile.operands[side].pad,
+            lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e, tile.operands[side],
         )  # fmt: skip
 
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
@@ -251,7 +251,8 @@ def _moves(src: _Side, dst: _Side, regs: Memory, widths: tuple[int, int], source
         loads: tuple[Step, ...] = (Map(FILL, regs[0], (), max(widths), source.value),)
         return when(common, *loads, *dst.store(regs, 0, True, common))
     (_, load), (_, store) = src.accesses[0], dst.accesses[0]
-    if load.width == store.width and load.asks(common) is True and not (load.tail or store.tail):
+    is_direct = load.width == store.width and store.via is MOVE  # atomic updates are of registers
+    if is_direct and load.asks(common) is True and not (load.tail or store.tail):
         return when(common, Move(store.ref, load.ref, store.width))
     return when(common, *chain.from_iterable(_load_and_store(src, dst, regs, 0, (True, True), common)))
 

@@ -244,14 +244,15 @@ def _ranges(call: Call, values: Mapping[str, ValueRange | None], params: frozens
     for one, taken in zip(folded, trees if len(trees) == len(folded) else trees * len(folded), strict=True):
         if _index_of(one.dst) in call.regions:
             found[_index_of(one.dst)] = ValueRange(0, extent)
-        if taken is None or not has_range(one.tree.type):
+        dtype = call.regions[one.dst].buffer.dtype
+        if taken is None or not (has_range(one.tree.type) and has_range(dtype)):
             continue
         made = _fold_range(one.function, fit_range(taken, one.tree.type), extent, one.tree.type)
         if call.fields.accumulate:
             before = values[one.dst]
             assert before is not None
             made = apply_to_ranges(one.function, [fit_range(before, one.tree.type), made], one.tree.type)
-        found[one.dst] = clip_range(made, call.regions[one.dst].buffer.dtype)
+        found[one.dst] = clip_range(made, dtype)
     return found
 
 

@@ -76,7 +76,7 @@ def _transfer_block(context: Context, call: Call, owned: Ownership, other: Opera
     formals = Formals((owned.operand, other), flat, call.scope, own_names, guarded)
     one = see_access(
         width, lambda k: guard_held(owned, other, owned.element(add(number, k))[0]),
-        lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e, other.pad,
+        lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e, other,
     )  # fmt: skip
     move = load_access if loads else store_access
     moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))
@@ -137,4 +137,5 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
 
 
 def _name(verb: str, call: Call) -> str:
-    return "_".join([verb, *(r.buffer.name for r in (*call.read, *call.written))])
+    verb = f"{call.accumulates}_{verb}" if call.accumulates else verb
+    return "_".join([verb, *(r.buffer.name for r in (*call.sources, *call.written))])

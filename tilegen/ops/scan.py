@@ -14,19 +14,30 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic import Element, Node, common_type, to_type, type_of_element
+from tilegen.arithmetic.intervals import (
+    ValueRange,
+    apply_to_ranges,
+    clip_range,
+    fit_range,
+    has_range,
+    join_ranges,
+    sum_range,
+)
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.ops.computing import Computed, ElementLoop, prepare_share, stretch, stretch_all
-from tilegen.ops.elementwise import check_broadcast, evaluate_call
+from tilegen.ops.elementwise import check_broadcast, evaluate_call, measure_trees
 from tilegen.ops.flows import Flow, broadcast
 from tilegen.ops.folding import identity_of
 from tilegen.ops.holding import is_held_alike
+from tilegen.ops.line_layout import line_layouts
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.partition_layout import lane_axis
 from tilegen.ops.pins import MostWidth, Pad
-from tilegen.ops.scanning import Line, Prefixes, find_line
+from tilegen.ops.scanning import Line, NotNeighbours, Prefixes, find_line
 from tilegen.ops.scratch import Scratch
 from tilegen.ops.shares import Share, choose_widths
 from tilegen.spec.data import Call, Expression, Region
@@ -107,48 +118,69 @@ def _tree_of(call: Call) -> Node:
     return to_type(src, common_type([src.type, *carry]))
 
 
+def _ranges(call: Call, values: Mapping[str, ValueRange | None], params: frozenset[str]) -> dict[str, ValueRange]:
+    """Of what any number of elements come to, up to all of them, and of all together."""
+    fields, type_, count = call.fields, _tree_of(call).type, call.regions["dst"].shape[call.fields.axis]
+    taken = values["src"] if call.expression is None else measure_trees(call, values, params)[0]
+    if taken is None or not has_range(type_) or fields.op == "prod":
+        return {}
+    own = fit_range(taken, type_)
+    function, first = FUNCTIONS[fields.op], int(identity_of(FUNCTIONS[fields.op], type_))
+    before = values["carry"] if "carry" in call.regions else ValueRange(first, first + 1)
+    assert before is not None
+    before = fit_range(before, type_)
+    last = count - 1 if fields.exclusive else count
+    sums = [sum_range(own, k) for k in (0 if fields.exclusive else 1, last)] if fields.op == "sum" else [own]
+    prefixes = [fit_range(apply_to_ranges(function, [before, x], type_), type_) for x in sums]
+    found = join_ranges([*prefixes, *([before] if fields.exclusive else [])])
+    all_of_them = sum_range(own, count) if fields.op == "sum" else own
+    made = {"dst": found, "carry": apply_to_ranges(function, [before, all_of_them], type_)}
+    dtypes = {n: call.regions[n].buffer.dtype for n in made if n in call.regions}
+    return {n: clip_range(made[n], dtype) for n, dtype in dtypes.items() if has_range(dtype)}
+
+
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """What lies before all, and then each element, taken together one after the other."""
-    dst, domain, axis = call.regions["dst"], here.domain, call.fields.axis + 1
-    shape, tree, function = dst.shape, _tree_of(call), FUNCTIONS[call.fields.op]
-    count = len(here.env["instance"])
-    if call.expression is None:
-        own = stretch_values(values["src"].reshape(-1, *call.regions["src"].shape), shape)
-        elements = domain.compute(tree, [own], [], {}, tree.type)
-    else:
-        elements = evaluate_call(call, tree, values, here, shape, tree.type)
-    elements = np.broadcast_to(elements, (count, *shape))
-    ones = tuple(1 if d == call.fields.axis else n for d, n in enumerate(shape))
+    fields, domain, axis, type_ = call.fields, here.domain, call.fields.axis + 1, _tree_of(call).type
+    elements = _evaluate(call, values, here)
+    n, function = elements.shape[axis], FUNCTIONS[fields.op]
+    extents = [n + 1 if d == axis else k for d, k in enumerate(elements.shape)]
+    joined = np.empty(extents, domain.stored(type_))
+    rows, own = np.moveaxis(joined, axis, 0), np.moveaxis(elements, axis, 0)
+    rows[0] = _evaluate_first(call, values, here)
+    rows[1:] = own[::-1] if fields.reverse else own
+    found = domain.scan(function, joined, axis, type_)
+    taken = np.take(found, np.arange(n) + (not fields.exclusive), axis)
+    taken = np.ascontiguousarray(np.flip(taken, axis)) if fields.reverse else taken
+    written = {"dst": (taken, call.regions["dst"])}
     if "carry" in call.regions:
-        carry = call.regions["carry"].buffer.dtype
-        first = domain.compute(
-            to_type(Element(0, carry), tree.type), [values["carry"].reshape(-1, *ones)], [], {}, tree.type
-        )
-    else:
-        first = domain.fill(identity_of(function, tree.type), tree.type)
-    first = np.broadcast_to(first, (count, *ones))
-    parts = [elements, first] if call.fields.reverse else [first, elements]
-    joined = np.concatenate(parts, axis)
-    if call.fields.reverse:
-        found = np.flip(domain.scan(function, np.ascontiguousarray(np.flip(joined, axis)), axis, tree.type), axis)
-    else:
-        found = domain.scan(function, joined, axis, tree.type)
-    is_first = call.fields.exclusive != call.fields.reverse
-    n = shape[call.fields.axis]
-    taken = np.take(found, np.arange(n) if is_first else np.arange(1, n + 1), axis)
-    written = {"dst": domain.compute(Element(0, tree.type), [taken], [], {}, dst.buffer.dtype)}
-    if "carry" in call.regions:
-        total = np.take(found, [0 if call.fields.reverse else n], axis)
-        region = call.regions["carry"]
-        made = domain.compute(Element(0, tree.type), [total], [], {}, region.buffer.dtype)
-        written["carry"] = made.reshape(-1, *region.shape)
-    return written
+        written["carry"] = np.take(found, [n], axis), call.regions["carry"]
+    own_type = Element(0, type_)
+    return {
+        name: domain.compute(own_type, [made], [], {}, region.buffer.dtype).reshape(-1, *region.shape)
+        for name, (made, region) in written.items()
+    }  # fmt: skip
 
 
-def stretch_values(values: Array, shape: tuple[int, ...]) -> Array:
-    """Values of instances, over a region of a shape that they stretch to."""
-    missing = len(shape) - (values.ndim - 1)
-    return values.reshape(values.shape[0], *(1,) * missing, *values.shape[1:])
+def _evaluate(call: Call, values: Mapping[str, Array], here: Here) -> Array:
+    """The elements that are scanned, over dst's shape, instances first."""
+    shape, tree = call.regions["dst"].shape, _tree_of(call)
+    if call.expression is not None:
+        return evaluate_call(call, tree, values, here, shape, tree.type)
+    src = call.regions["src"].shape
+    own = values["src"].reshape(-1, *(1,) * (len(shape) - len(src)), *src)
+    elements = here.domain.compute(tree, [own], [], {}, tree.type)
+    return np.broadcast_to(elements, (len(here.env["instance"]), *shape))
+
+
+def _evaluate_first(call: Call, values: Mapping[str, Array], here: Here) -> Array:
+    """What lies before all of each row: the carry, or what changes nothing; without the axis."""
+    shape, axis, type_ = call.regions["dst"].shape, call.fields.axis, _tree_of(call).type
+    if "carry" not in call.regions:
+        return here.domain.fill(identity_of(FUNCTIONS[call.fields.op], type_), type_)
+    carry = to_type(Element(0, call.regions["carry"].buffer.dtype), type_)
+    own = values["carry"].reshape(-1, *(n for d, n in enumerate(shape) if d != axis))
+    return here.domain.compute(carry, [own], [], {}, type_)
 
 
 def _refuse(call: Call, context: Context) -> str | None:
@@ -170,7 +202,7 @@ def _plan(call: Call, context: Context) -> Planned:
     computed = Computed(shape, (), call.expression.wholes if call.expression else ())
     in_memory = [o for o in sources if not o.memory.traits.is_held]
     owned = own(context, owner, [*in_memory, row])
-    line = find_line(context, call, owned, axis)
+    line = _find_line(call, context, owned, axis)
     _check_carry_held(call, context, owned, axis)
     rows = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
     scratch = Scratch(context, call.scope, tree.type, rows * line.parts) if line.parts > 1 else None
@@ -185,6 +217,18 @@ def _plan(call: Call, context: Context) -> Planned:
     order = Choice("order", _say_order(line, owned), (), _say_turns(call, line))
     scratches = (scratch.memory,) if scratch else ()
     return Planned((taken.block,), taken.cost, (order, *taken.choices), taken.pins, scratches, taken.counted)
+
+
+def _find_line(call: Call, context: Context, owned: Ownership, axis: int) -> Line:
+    """``find_line``, with a layout that fits where own elements are no neighbours."""
+    try:
+        return find_line(context, call, owned, axis)
+    except NotNeighbours:
+        dst, (name, threads) = call.regions["dst"], lane_axis(call.scope, context.launch.threads)
+        fitting = line_layouts(dst.shape, call.fields.axis, threads, name)[0]
+        message = f"a thread's own elements of {dst.text} are no neighbours along axis {call.fields.axis}"
+        message += f" ({dst.buffer.layout}): write 'layout: auto', or \"{fitting}\""
+        raise Refused(message) from None
 
 
 def _list_sources(call: Call, context: Context, shape: tuple[int, ...]) -> tuple[Operand, ...]:
@@ -244,5 +288,5 @@ OP = Op(
     edge="edge", pad="pad", expression="expr", named="with", check=_check, check_dtypes=refuse_uncomputed,
     reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width",), has_scratch=True),),
-    flows=lambda call, threads: _list_flows(call),
+    flows=lambda call, threads: _list_flows(call), ranges=_ranges,
 )  # fmt: skip

@@ -27,7 +27,13 @@ from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call
 
 _WARP = SCOPES["warp"].threads
-NOT_NEIGHBOURS = "a thread's own elements are no neighbours along the axis"
+
+
+class NotNeighbours(Refused):
+    """A thread's own elements are no neighbours along the axis."""
+
+    def __init__(self) -> None:
+        super().__init__("a thread's own elements are no neighbours along the axis")
 
 
 # ---------------------------------------------------------------- who takes part
@@ -68,10 +74,9 @@ class _Place:
 
 
 def find_line(context: Context, call: Call, owned: Ownership, axis: int) -> Line:
-    """Who has what of a row. Raises Refused where own elements are no neighbours along the axis."""
+    """Who has what of a row. Raises NotNeighbours, and Refused where a digit is shared."""
     number, count = threads_of(call.scope, context.launch.threads)
     own, places, others = list[int](), list[_Place](), list[tuple[int, int, bool]]()
-    reach_of_own = 1
     for k, d in enumerate(owned.digits):
         dims = {p[0] for p in d.places if p[2] > 1}
         if d.axes[0] != "m":
@@ -84,14 +89,11 @@ def find_line(context: Context, call: Call, owned: Ownership, axis: int) -> Line
             raise Refused("the axis and another dimension share a digit of the layout")
         if d.axes[0] == "m":
             own.append(owned.walked.index(k))
-            reach_of_own *= d.extent
         else:
             places += _list_places(d, stride)
     own.sort(key=lambda k: -owned.digits[owned.walked[k]].places[-1][1])
-    _check_neighbours([owned.digits[owned.walked[k]] for k in own])
     places = _join_places(sorted(places, key=lambda p: p.weight))
-    if places and places[0].weight != reach_of_own:
-        raise Refused(NOT_NEIGHBOURS)
+    check_neighbours([owned.digits[owned.walked[k]] for k in own], places)
     copies = [(as_int(i.stride) * THREAD_AXES[i.axis].unit, as_int(i.extent), False) for i in list_copies(owned)]
     unit, lanes = 1, 1
     lane: Index = 0
@@ -136,14 +138,18 @@ def _join_places(places: Sequence[_Place]) -> list[_Place]:
     return found
 
 
-def _check_neighbours(own: Sequence[Digit]) -> None:
-    """Raises Refused where digits along the axis, the outermost first, do not count neighbours."""
+def check_neighbours(own: Sequence[Digit], places: Sequence[_Place]) -> None:
+    """Raises NotNeighbours where a thread's digits along the axis, the outermost first, do not count neighbours, or
+    where those of threads, the lightest first, come before them.
+    """
     reach = 1
     for digit in reversed(own):
         for _, weight, extent in reversed(digit.places):
             if extent > 1 and weight != reach:
-                raise Refused(NOT_NEIGHBOURS)
+                raise NotNeighbours
             reach *= extent
+    if places and places[0].weight != reach:
+        raise NotNeighbours
 
 
 # ---------------------------------------------------------------- steps

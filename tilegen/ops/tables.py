@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from tilegen.index import Index, Var, select
+import numpy as np
+
+from tilegen.dtypes import numpy_dtype
+from tilegen.index import Index, Var, equal, evaluate, every, less, maximum, mod, select, sub, variables
+from tilegen.kept import keep
 from tilegen.ops.operand import bind, ref_at
-from tilegen.plan import Fetch, Let, Memory
+from tilegen.plan import Fetch, Let, Memory, PromiseTest
 from tilegen.plan.contents import COSTED, Contents, content_of, number_of
 from tilegen.spec.data import LetStatement, Region, Spec
+from tilegen.spec.outline import fresh_name, outline
 from tilegen.spec.tables import Read
+from tilegen.spec.tested import find_uses
 
 
 def value_of_read(spec: Spec, read: Read, contents: Contents = COSTED) -> Index:
@@ -44,4 +50,49 @@ def fetch_element(spec: Spec, memories: Mapping[str, Memory], var: Var, read: Re
     region = Region(array, read.at, (1,) * len(read.at), (False,) * len(read.at))
     src = ref_at(bind(region, memories[array.name]), ())
     number = number_of(read.at, array.shape)
-    return Fetch(var, src, number, read.values, read.when, read.otherwise, read.known)
+    test = test_of_element(spec, var, read)
+    return Fetch(var, src, number, read.values, read.when, read.otherwise, read.known, test)
+
+
+# ---------------------------------------------------------------- elements that are not trusted
+def test_of_element(spec: Spec, var: Var, read: Read) -> PromiseTest | None:
+    """How the element is compared with the promise of its array; None where no clipped place rests on it, or its type
+    holds no number that breaks the promise.
+    """
+    uses = find_uses(spec)
+    if var.name not in uses.tested:
+        return None
+    info, taken = np.iinfo(numpy_dtype(spec.buffer(read.array).dtype)), outline(spec).names
+    raw = Var(fresh_name(f"{var.name}_read", taken), int(info.max) + 1, 1, int(info.min))
+    lower, upper = _list_neighbours(var, read, uses.tables)
+    low, high = read.values.places
+    holds = every(less(sub(low, 1), raw), less(raw, high), *(less(sub(x, 1), raw) for x in lower))
+    holds = every(holds, *(less(raw, x + 1) for x in upper))
+    if read.values.step > 1:
+        holds = every(holds, equal(mod(sub(maximum(raw, low), low), read.values.step), 0))
+    if holds is True:
+        return None
+    instead: Index = low
+    for x in lower:
+        instead = maximum(instead, x)
+    return PromiseTest(raw, Var(fresh_name(f"{var.name}_kept", taken), 2), holds, instead)
+
+
+@keep
+def list_tests(spec: Spec) -> Mapping[str, Index]:
+    """The condition that an element keeps its promise, by its name, of those that are tested."""
+    found: dict[str, Index] = {}
+    for s in outline(spec).find(LetStatement):
+        for var, read in s.entries:
+            if isinstance(read, Read) and (test := test_of_element(spec, var, read)) is not None:
+                found[var.name] = test.is_kept
+    return found
+
+
+def _list_neighbours(var: Var, read: Read, tables: Collection[str]) -> tuple[list[Var], list[Var]]:
+    """Offsets that this one is not less than, and those that it is not more than: what the proofs know of it."""
+    lower, upper = list[Var](), list[Var]()
+    for c in read.known:
+        for other in sorted((v for v in variables(c) if v.name in tables and v != var), key=lambda v: v.name):
+            (lower if evaluate(c, {var.name: 1, other.name: 0}) else upper).append(other)
+    return lower, upper

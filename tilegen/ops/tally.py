@@ -116,7 +116,7 @@ def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
         taken = sum(_bytes(r) for r in call.read if r.buffer.traits.is_pooled)
         return found + Tally(products=times * m * n * k, read=times * taken)
     to = {r.buffer.traits.state for r in call.written}
-    for region in call.read:
+    for region in call.sources:
         here = region.buffer.traits.state
         if (here, to) == (_GLOBAL, {_SHARED}):
             fetched = times * _bytes(region)

@@ -106,12 +106,12 @@ def enter_trip(context: Context, group: Index, groups: int) -> Entry:
 def stage_loop(loop: ThreadLoop, operands: Sequence[Operand], elems: int, is_whole: bool) -> ThreadLoop:
     """The loop, of trips of so many elements each, staged where that pays.
 
-    A compiler does not move loads across branches, so guarded trips would each wait for the one before. Several are
-    loaded first where trips are guarded, by the ends of arrays or because the last is not ``is_whole``, and where the
-    loads are from global memory. (From shared memory the wait is short, and a condition that both a load and a store
-    have is better asked once: docs/performance.md.)
+    A compiler does not move loads across branches, nor across atomic updates, so such trips would each wait for the one
+    before. Several are loaded first where trips are guarded, by the ends of arrays or because the last is not
+    ``is_whole``, or update what they store to, and where the loads are from global memory. (From shared memory the wait
+    is short, and a condition that both a load and a store have is better asked once: docs/performance.md.)
     """
-    is_guarded = not is_whole or any(may_pass_end(o) for o in operands)
+    is_guarded = not is_whole or any(may_pass_end(o) or o.via.function for o in operands)
     words = max(1, elems * operands[0].elem_bytes // 4)
     most = min(loop.count, UNROLL_LIMIT, _STAGED_WORDS // words)
     is_staged = is_guarded and operands[0].memory.traits.has_sectors and most > 1

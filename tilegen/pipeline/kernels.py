@@ -104,6 +104,7 @@ def _describe_unproved(spec: Spec, plan: Plan, source: str) -> dict[str, Any]:
         "tilegen": 1,
         **launch_info(plan),
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "trust": explained["trust"],
         "summary": explained["summary"],
         "choices": explained["choices"],
         "ops": explained["ops"],

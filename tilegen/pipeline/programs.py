@@ -13,7 +13,7 @@ from tilegen.index import evaluate
 from tilegen.notebooks import Shown
 from tilegen.ops import expand_spec
 from tilegen.pipeline.kernels import Built, build_kernel, explain_spec, settle
-from tilegen.plan import ProgramPlan, default_values
+from tilegen.plan import ProgramPlan, default_values, trust_data
 from tilegen.planner import chain_plans, plan_program
 from tilegen.spec.data import Spec
 from tilegen.spec.program import Program
@@ -74,7 +74,8 @@ def build_program(program: Program, processes: int = 1) -> BuiltProgram:
     from tilegen.proofs.workspaces import check_written
     from tilegen.render.programs import program_info, render_program
 
-    built = _try_all([partial(build_kernel, one.spec, processes) for one in program.passes], ProofError)
+    specs = [replace(one.spec, before=program.passes[:k]) for k, one in enumerate(program.passes)]
+    built = _try_all([partial(build_kernel, spec, processes) for spec in specs], ProofError)
     check_written(program, [(one.plan, one.proof) for one in built])
     plan = chain_plans(program, [one.plan for one in built])
     source, info = render_program(plan), program_info(plan)
@@ -82,6 +83,7 @@ def build_program(program: Program, processes: int = 1) -> BuiltProgram:
     passes = tuple(replace(one, source=source, manifest=one.manifest | {"source_sha256": digest}) for one in built)
     manifest = {
         "tilegen": 1, **info, "source_sha256": digest,
+        "trust": trust_data(plan.trust),
         "passes": [
             {"name": one.name, **kernel.manifest, **launch}
             for one, kernel, launch in zip(program.passes, passes, info["passes"], strict=True)
@@ -96,7 +98,10 @@ def explain_program(program: Program, processes: int = 1) -> dict[str, Any]:
 
     plan = plan_program(program)
     info = program_info(plan)
-    shared = {key: info[key] for key in ("kernel", "arch", "workspace_bytes", "workspaces", "arrays", "params")}
+    trust = trust_data(plan.trust)
+    shared = {"trust": trust} | {
+        key: info[key] for key in ("kernel", "arch", "workspace_bytes", "workspaces", "arrays", "params")
+    }
     passes = [
         {"name": one.name, **{key: launch[key] for key in ("when",) if key in launch}}
         | explain_spec(one.spec, own, processes)

@@ -20,13 +20,16 @@ from tilegen.plan.instructions import (
     MATRIX_ROW_ELEMS,
     MBARRIER,
     MOVE,
+    PICK,
     PRODUCTS,
     QUEUES,
+    RED,
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
     TMA_LOAD,
     TMA_MULTICAST,
+    TMA_REDUCE,
     TMA_STORE,
     Instruction,
     OperandForm,
@@ -62,6 +65,17 @@ from tilegen.plan.memories import (
     subscript,
 )
 from tilegen.plan.program import WORKSPACE_ALIGN_BYTES, CountedCtas, PassPlan, ProgramPlan, join_memories
+from tilegen.plan.promise_check import (
+    CHECKING_THREADS,
+    ENTERS,
+    FINDS_TWIN,
+    LOOKS,
+    MOST_CHECKING_CTAS,
+    PromiseCheck,
+    count_checking_ctas,
+    count_slots,
+    list_checks,
+)
 from tilegen.plan.steps import (
     Arrive,
     Await,
@@ -75,6 +89,8 @@ from tilegen.plan.steps import (
     Map,
     Mma,
     Move,
+    Pick,
+    PromiseTest,
     Repeat,
     Shuffle,
     Step,
@@ -87,18 +103,23 @@ from tilegen.plan.steps import (
     repeat,
     when,
 )
+from tilegen.plan.trust import CHECK_MACRO, Claim, Promise, Trust, join_trust, say_if_false, trust_data
+from tilegen.plan.updates import UpdateForm, find_box_type, find_updates, list_updates
 from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
-    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FETCH", "FILL", "INSTRUCTIONS", "LDMATRIX",
-    "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_RESIDENT", "MOVE", "PRODUCTS", "QUEUES",
-    "RESIDENT_CTAS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST",
-    "TMA_STORE", "TMA_UNIT_BYTES", "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block", "Commit",
+    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CHECKING_THREADS", "CHECK_MACRO", "COMPUTE", "CP_ASYNC", "ENTERS",
+    "FETCH", "FILL", "FINDS_TWIN", "INSTRUCTIONS", "LDMATRIX", "LDMATRIX_TRANS", "LOOKS", "MATRIX_ROW_ELEMS",
+    "MBARRIER", "MOST_CHECKING_CTAS", "MOST_RESIDENT", "MOVE", "PICK", "PRODUCTS", "QUEUES", "RED", "RESIDENT_CTAS",
+    "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST", "TMA_REDUCE",
+    "TMA_STORE", "TMA_UNIT_BYTES", "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block", "Claim", "Commit",
     "Compute", "CountedCtas", "Effects", "Fence", "Fetch", "Follow", "Instruction", "Launch", "Let", "Map",
-    "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Plan", "Position",
-    "ProgramPlan", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma",
-    "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
-    "default_values", "drop_unused", "effects", "find_rows_apart", "flat_memory", "flatten", "function_of_registers",
-    "join_memories", "let", "matrices", "names_used", "pairs_apart", "plain_name", "register_memory", "repeat",
-    "spot_of", "subscript", "tensor_maps", "trip_name", "walk", "when",
+    "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Pick", "Plan",
+    "Position", "ProgramPlan", "Promise", "PromiseCheck", "PromiseTest", "Queue", "Ref", "Repeat", "Role", "Shuffle",
+    "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma", "Touch", "Trust", "UnknownStep", "UpdateForm", "Visit",
+    "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin", "count_checking_ctas", "count_slots",
+    "default_values", "drop_unused", "effects", "find_box_type", "find_rows_apart", "find_updates", "flat_memory",
+    "flatten", "function_of_registers", "join_memories", "join_trust", "let", "list_checks", "list_updates",
+    "matrices", "names_used", "pairs_apart", "plain_name", "register_memory", "repeat", "say_if_false", "spot_of",
+    "subscript", "tensor_maps", "trip_name", "trust_data", "walk", "when",
 ]  # fmt: skip

@@ -76,6 +76,12 @@ def value_of_fetch(step: Fetch, contents: Contents) -> Index:
     return select(step.where, content_of(step.src.memory.name, step.values, step.number, contents), step.otherwise)
 
 
+def let_element(step: Fetch, value: Index) -> tuple[Let, ...]:
+    """What stands for a step that fetches a value: one that keeps the promise of its array."""
+    kept = (Let(step.test.kept, 1),) if step.test else ()
+    return (*kept, Let(step.var, value))
+
+
 def has_tables(plan: Plan) -> bool:
     """Does a step of the plan read a table?"""
     return any(_find_fetches(role.steps) for role in plan.roles)
@@ -98,7 +104,7 @@ def _fill(steps: Sequence[Step], contents: Contents) -> tuple[Step, ...]:
     filled: list[Any] = []
     for step in steps:
         if isinstance(step, Fetch):
-            filled.append(Let(step.var, value_of_fetch(step, contents)))
+            filled += let_element(step, value_of_fetch(step, contents))
         elif isinstance(step, Repeat | When | Block):
             filled.append(replace(step, body=_fill(step.body, contents)))
         else:

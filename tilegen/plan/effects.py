@@ -20,6 +20,7 @@ from tilegen.plan.instructions import (
     FETCH,
     MATRIX,
     MATRIX_ROW_ELEMS,
+    PICK,
     READS,
     ROWS,
     SHUFFLE,
@@ -42,6 +43,7 @@ from tilegen.plan.steps import (
     Map,
     Mma,
     Move,
+    Pick,
     Repeat,
     Shuffle,
     Step,
@@ -247,7 +249,20 @@ def _of_block(step: Block) -> Effects:
 
 def _of_fetch(step: Fetch) -> Effects:
     touch = Touch(step.src, READS, THREAD, 1, step.where)
-    return Effects(FETCH, (touch,), () if step.where is True else (step.where, step.otherwise))
+    expressions = () if step.where is True else (step.where, step.otherwise)
+    return Effects(FETCH, (touch,), (*expressions, *_others_of_test(step)))
+
+
+def _others_of_test(step: Fetch) -> tuple[Index, ...]:
+    """What the test of an element names beside the element."""
+    if step.test is None:
+        return ()
+    named = {v.name: v for x in (step.test.holds, step.test.instead) for v in variables(x)}
+    return tuple(v for name, v in sorted(named.items()) if name != step.test.raw.name)
+
+
+def _of_pick(step: Pick) -> Effects:
+    return Effects(PICK, (Touch(step.src, READS, THREAD, 1),))
 
 
 def _of_sync(step: Sync) -> Effects:
@@ -257,6 +272,7 @@ def _of_sync(step: Sync) -> Effects:
 EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Let: lambda step: Effects(expressions=(step.value,)),
     Fetch: _of_fetch,
+    Pick: _of_pick,
     Repeat: lambda step: Effects(expressions=(step.count,), body=step.body),
     When: lambda step: Effects(expressions=(step.condition,), body=step.body),
     Block: _of_block,
@@ -279,12 +295,12 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
 
 def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The steps without names that none after them uses."""
-    if not any(isinstance(step, Let | Fetch) for step in steps):
+    if not any(isinstance(step, Let | Fetch | Pick) for step in steps):
         return tuple(steps)
     kept: list[Step] = []
     used: frozenset[str] = frozenset()
     for step in reversed(steps):
-        if not isinstance(step, Let | Fetch) or step.var.name in used:
+        if not isinstance(step, Let | Fetch | Pick) or not used.isdisjoint(step.names):
             kept.append(step)
             used |= names_used((step,))
     return tuple(reversed(kept))

@@ -7,11 +7,12 @@ every reader of a plan looks the row up: one that a reader does not know is an e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic import UPDATES as FUNCTIONS
 from tilegen.arithmetic import Domain
 from tilegen.dtypes import bits_dtype
 from tilegen.spaces import GLOBAL, REGISTER, SHARED, Space
@@ -57,6 +58,8 @@ class Instruction:
     memory is seen, generic or async. ``widths_bytes``: what one thread can move at once, () for any. ``prelude``: the
     function of the prelude that carries it out, with {bytes}, {count}, {rank} or {or_zero} for what the step says.
 
+    ``function``: of an atomic update of memory, which of ``arithmetic.UPDATES`` it is.
+
     Of a function of registers, ``compute`` is the meaning in a domain (see ``function_of_registers``), and ``c`` its
     text over {0}, {1}, .., "" where a template has it.
     """
@@ -72,6 +75,7 @@ class Instruction:
     prelude: str = ""
     compute: Callable[..., Any] | None = None
     c: str = ""
+    function: str = ""
 
     def moves(self, src: Space, dst: Space) -> bool:
         """Does an instruction that moves elements take them from one space to the other?
@@ -79,7 +83,7 @@ class Instruction:
         >>> CP_ASYNC.moves(GLOBAL, SHARED), CP_ASYNC.moves(SHARED, GLOBAL)
         (True, False)
         """
-        sides = {READS: src, WRITES: dst}
+        sides = {READS: src, WRITES: dst, UPDATES: dst}
         return all(sides[o.use].state in o.spaces for o in self.operands)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -142,6 +146,7 @@ def _tma(name: str, is_load: bool, feature: str = "tma") -> Instruction:
 
 
 FETCH = Instruction("fetch", (OperandForm("src", READS, spaces=(GLOBAL.state,), elems=1),), "access")
+PICK = Instruction("pick", (OperandForm("src", READS, spaces=_REGISTERS, elems=1),), "registers")
 MOVE = Instruction("move", _moves(), "access", widths_bytes=(1, 2, 4, 8, 16))
 CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
     "cp.async",
@@ -152,6 +157,36 @@ LDMATRIX, LDMATRIX_TRANS = _matrices("ldmatrix", False), _matrices("ldmatrix", T
 STMATRIX, STMATRIX_TRANS = _matrices("stmatrix", False), _matrices("stmatrix", True)
 TMA_LOAD, TMA_STORE = _tma("load", True), _tma("store", False)
 TMA_MULTICAST = _tma("multicast", True, "multicast")
+
+
+def _update(function: str) -> Instruction:
+    """red: each element of memory is updated by itself, as if no other thread came between (PTX ISA, ``red``)."""
+    dst, src = (
+        OperandForm("dst", UPDATES, spaces=(GLOBAL.state, SHARED.state)),
+        OperandForm("src", READS, spaces=_REGISTERS),
+    )
+    return Instruction(
+        f"red.{function}",
+        (dst, src),
+        "atomic",
+        widths_bytes=(2, 4, 8, 16),
+        prelude=f"red_{function}",
+        function=function,
+    )
+
+
+def _tma_reduce(function: str) -> Instruction:
+    """cp.reduce.async.bulk.tensor: a store whose elements are put to those of the array, each by itself."""
+    row = _tma("store", False)
+    shared, array = row.operands
+    return replace(
+        row, name=f"tma.reduce.{function}", operands=(shared, replace(array, use=UPDATES)),
+        prelude=f"tma_reduce_{function}", function=function,
+    )  # fmt: skip
+
+
+RED = {function: _update(function) for function in FUNCTIONS}
+TMA_REDUCE = {function: _tma_reduce(function) for function in FUNCTIONS}
 
 
 def function_of_registers(
@@ -210,7 +245,7 @@ INSTRUCTIONS = {
     row.name: row
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
-        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH,
+        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(), *TMA_REDUCE.values(),
     )
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from tilegen.index import Index, Var, substitute
 from tilegen.plan.effects import effects, flatten
 from tilegen.plan.memories import Barrier, Memory, TensorMap
 from tilegen.plan.steps import Step
+from tilegen.plan.trust import Trust
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Plan:
     barriers: tuple[Barrier, ...] = ()
     ctas_per_sm: int = 0  # that must fit at once, which caps registers; 0: as many as do
     overlaps: bool = False  # launched while the kernel before may still run
+    trust: Trust = field(default=Trust())
 
     @property
     def threads(self) -> int:

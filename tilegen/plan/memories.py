@@ -199,7 +199,8 @@ class TensorMap:
     """A TMA descriptor of a global array: it moves boxes of ``box`` elements, one extent for each of ``dims``.
 
     ``dims`` are dimensions of the memory, outermost first, the last of pitch 1. In shared memory a box is row-major,
-    and 16-byte chunks are permuted in rows of ``swizzle_bytes`` (0: not at all). ``rounds``: float32 elements are
+    and 16-byte chunks are permuted in rows of ``swizzle_bytes`` (0: not at all). ``type``: the element type, where TMA
+    computes with them; "" where it moves bits. ``rounds``: float32 elements are
     rounded to tf32 on their way. Raises ValueError for rows that TMA would put apart.
     """
 
@@ -209,6 +210,7 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle_bytes: int = 0
     rounds: bool = False
+    type: str = ""
 
     def __post_init__(self) -> None:
         if problem := find_rows_apart(self.box, self.memory.elem_bytes, self.swizzle_bytes):

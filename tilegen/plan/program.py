@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from tilegen.index import Index, Var, substitute
 from tilegen.plan.kernel import Param, Plan, arrays
 from tilegen.plan.memories import Memory
+from tilegen.plan.trust import Trust, join_trust
 from tilegen.scopes import COUNT_AXES
 
 WORKSPACE_ALIGN_BYTES = 256  # of each workspace in the bytes that a launch is given, as cudaMalloc aligns
@@ -59,6 +60,11 @@ class ProgramPlan:
     @property
     def plans(self) -> tuple[Plan, ...]:
         return tuple(one.plan for one in self.passes)
+
+    @property
+    def trust(self) -> Trust:
+        """What all kernels together rest on."""
+        return join_trust({one.plan.name: one.plan.trust for one in self.passes})
 
 
 def join_memories(

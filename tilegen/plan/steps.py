@@ -12,9 +12,9 @@ from typing import Union
 
 from tilegen.arithmetic import Node
 from tilegen.arithmetic.values import Values
-from tilegen.index import Index, Var, bound, least, multiple
+from tilegen.index import Index, Var, bound, equal, least, multiple
 from tilegen.plan.descriptors import MatrixDescriptor
-from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Instruction
+from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_REDUCE, TMA_STORE, Instruction
 from tilegen.plan.memories import Memory, Peers, Ref, Slot, TensorMap
 
 
@@ -26,6 +26,30 @@ class Let:
     var: Var
     value: Index
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name that it defines."""
+        return (self.var.name,)
+
+
+@dataclass(frozen=True)
+class PromiseTest:
+    """What a kernel does with an element of a table that it does not trust.
+
+    ``raw`` is the element as memory has it, ``kept`` is 1 where it keeps the promise of its array: where ``holds``, an
+    expression over ``raw``. Where it does not, the variable has the value ``instead``, which keeps it.
+    """
+
+    raw: Var
+    kept: Var
+    holds: Index
+    instead: Index
+
+    @property
+    def is_kept(self) -> Index:
+        """The condition that the element keeps its promise. No range of a variable decides it."""
+        return equal(self.kept, 1)
+
 
 @dataclass(frozen=True)
 class Fetch:
@@ -33,6 +57,7 @@ class Fetch:
 
     Where ``where`` does not hold nothing is read, and the value is ``otherwise``. ``number``: which element it is, row
     by row. ``values``: what its array promises. ``known``: what holds of the variable beyond what it says itself.
+    ``test``: how what the array promises is looked at, None where it is trusted.
     """
 
     var: Var
@@ -42,6 +67,29 @@ class Fetch:
     where: Index = True
     otherwise: Index = 0
     known: tuple[Index, ...] = ()
+    test: PromiseTest | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that it defines."""
+        return (self.var.name, *((self.test.kept.name, self.test.raw.name) if self.test else ()))
+
+
+@dataclass(frozen=True)
+class Pick:
+    """const int var = src;  An integer that the thread holds, which the places after it may name.
+
+    ``known``: what holds of the variable beyond what it says itself. No other name decides it: it is a base variable.
+    """
+
+    var: Var
+    src: Ref
+    known: tuple[Index, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name that it defines."""
+        return (self.var.name,)
 
 
 @dataclass(frozen=True)
@@ -183,7 +231,7 @@ class Tma:
     ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies before the array's beginning
     or beyond its end is read as zeros and not written. A load reports its bytes to ``done``; without that it is a
     store, of the queue bulk. A load for ``peers`` goes to the same place, and is reported to the same mbarrier, in each
-    of these CTAs.
+    of these CTAs. ``function``: of a store, by which it updates the elements of the array.
     """
 
     map: TensorMap
@@ -191,9 +239,16 @@ class Tma:
     shared: Ref
     done: Slot | None = None
     peers: Peers | None = None
+    function: str = ""
+
+    def __post_init__(self) -> None:
+        if self.function and self.done:
+            raise ValueError("a load of TMA updates nothing")
 
     @property
     def instruction(self) -> Instruction:
+        if self.function:
+            return TMA_REDUCE[self.function]
         if self.peers:
             return TMA_MULTICAST
         return TMA_LOAD if self.done else TMA_STORE
@@ -280,6 +335,7 @@ class Await:
 Step = Union[  # noqa: UP007 - a runtime alias
     Let,
     Fetch,
+    Pick,
     Repeat,
     When,
     Block,

@@ -14,7 +14,7 @@ from tilegen.index import Index, Var, add, bound, consequences, less, substitute
 from tilegen.plan.contents import Contents, value_of_fetch
 from tilegen.plan.effects import Effects, UnknownStep, effects
 from tilegen.plan.memories import Memory, Ref
-from tilegen.plan.steps import Block, Fetch, Let, Repeat, Step, When
+from tilegen.plan.steps import Block, Fetch, Let, Pick, Repeat, Step, When
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Position:
     ``values``: names that stand for expressions. ``known``: each name's definition, whose range the text relies on.
     ``spots``: of formals, and of the registers of functions. ``loops``: a variable and a count for each loop around.
     ``spec_loops``: the number of the spec's loop that each of those is, -1 for none. ``contents``: what tables hold;
-    None: that is not known, and an element is a base variable.
+    None: that is not known, and an element is a base variable. ``is_open``: so is an integer that a thread picks; else
+    one number stands for all that it may be, which places and guards then depend on by all else.
     """
 
     threads: int
@@ -48,6 +49,8 @@ class Position:
     op: int = -1
     spec_loops: tuple[int, ...] = ()
     contents: Contents | None = None
+    is_open: bool = False
+    picked: frozenset[str] = frozenset()  # names for which one number stands so
 
     def expand(self, x: Index) -> Index:
         """``x`` in base variables."""
@@ -80,9 +83,18 @@ class Position:
 
     def fetch(self, step: Fetch) -> Position:
         """After an element of a table was read."""
-        if self.contents is not None:
-            return self.define(step.var, self.expand(value_of_fetch(step, self.contents)))
-        return self.define(step.var, step.var).under(*step.known)
+        if self.contents is not None:  # which keep what is promised
+            named = self.define(step.var, self.expand(value_of_fetch(step, self.contents)))
+            return named.define(step.test.kept, 1) if step.test else named
+        named = self.define(step.test.kept, step.test.kept) if step.test else self
+        return named.define(step.var, step.var).under(*step.known)
+
+    def pick(self, step: Pick) -> Position:
+        """After a thread took an integer that it holds for a place."""
+        if self.is_open:
+            return self.define(step.var, step.var).under(*step.known)
+        inside = self.define(step.var, min(max(step.var.least, 0), step.var.bound - 1))
+        return replace(inside, picked=self.picked | {step.var.name})
 
 
 def spot_of(memory: Memory) -> Spot:
@@ -92,13 +104,12 @@ def spot_of(memory: Memory) -> Spot:
 
 def begin(
     threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None,
-    contents: Contents | None = None,
+    contents: Contents | None = None, is_open: bool = False,
 ) -> Position:  # fmt: skip
-    """The start of a role:
-
-    its threads, names that are written out as others, what is known of the kernel's variables, what tables hold.
+    """The start of a role: its threads, names that are written out as others, what is known of the kernel's variables,
+    what tables hold, and whether integers that threads pick are base variables.
     """
-    return Position(threads, dict(values or {}), dict(known or {}), {}, contents=contents)
+    return Position(threads, dict(values or {}), dict(known or {}), {}, contents=contents, is_open=is_open)
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,8 @@ def walk(steps: Iterable[Step], position: Position) -> Iterator[Visit]:
             position = position.define(step.var, position.expand(step.value))
         elif isinstance(step, Fetch):
             position = position.fetch(step)
+        elif isinstance(step, Pick):
+            position = position.pick(step)
         enter = ENTER.get(type(step))
         if found.body and enter is None:
             raise UnknownStep("plan/walk.py", step)

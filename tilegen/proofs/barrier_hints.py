@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tilegen.spec.data import ArriveStatement, Call, RoleBlock, SlotName, Spec, SyncStatement, WaitStatement
+from tilegen.spec.data import ArriveStatement, Call, RoleBlock, Spec, SyncStatement, WaitStatement
 from tilegen.spec.outline import outline
+from tilegen.spec.terms import SlotName
 
 
 def say_stuck(spec: Spec, name: str) -> str:

@@ -8,6 +8,7 @@ from functools import cache, partial
 
 import numpy as np
 
+from tilegen.arithmetic import TYPED
 from tilegen.arithmetic.bounded import Bounded, make_bounded
 from tilegen.arithmetic.bounds import Bound, find_beyond
 from tilegen.arithmetic.hashes import mix, salt
@@ -23,6 +24,7 @@ from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
 from tilegen.plan import Compute, Map, Memory, Mma, Plan, Wgmma, When, arrays, begin, default_values, flatten, walk
 from tilegen.proofs.columns import Column
+from tilegen.proofs.composed import TooMany, compose_inputs, find_composed
 from tilegen.proofs.observed import asked_by_tree
 from tilegen.reference import Array, Input, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
@@ -57,7 +59,12 @@ class Closeness:
 
 
 def computes(spec: Spec) -> bool:
-    """Has the spec an op that computes, so that its floats are to be checked too?"""
+    """Has the spec an op that computes, so that its floats are to be checked too?
+
+    Not where it has none, and what it does depends on what passes before have made.
+    """
+    if find_composed(spec) and not any(DTYPES[b.dtype].kind in ("float", "complex") for b in spec.buffers):
+        return False
     return any(OPS[call.op].exactness_of(call) == COMPUTES for call in outline(spec).calls)
 
 
@@ -210,6 +217,19 @@ def compare_floats(
     return Closeness(name, len(part), free, float(max(part[nearest], 0.0)) * bound, bound)
 
 
+def _draw_before(spec: Spec, params: Mapping[str, int], seed: int) -> dict[str, Input]:
+    """Elements of the caller's arrays that passes before read."""
+    found: dict[str, Input] = {}
+    for one in spec.before if find_composed(spec) else ():
+        case = default_values(one.spec.params) | dict(params)
+        for b in one.spec.buffers:
+            if b.traits.is_callers and b.root == b.name:
+                found[b.name] = draw_elements(
+                    Memory(b.name, b.dtype, b.shape, b.shape, b.scope, values=b.values), case, seed
+                )
+    return found
+
+
 def check_floats(
     spec: Spec, plan: Plan, ctas: Sequence[Cta], params: Mapping[str, int], seed: int = 1, trips: Trips = ALL_TRIPS
 ) -> tuple[Closeness, ...]:
@@ -219,6 +239,10 @@ def check_floats(
     here. Only what an exact run has found right before: the same elements are written. Raises ProofError TG427.
     """
     inputs = float_inputs(plan, seed, params)
+    try:
+        inputs |= compose_inputs(spec, _draw_before(spec, params, seed) | inputs, params, TYPED)
+    except TooMany:
+        return ()
     others = {*CTA_AXES, *CLUSTER_AXES, *THREAD_AXES, *params}
     is_steady = all(names <= others for names in names_in_conditions(plan))
     try:

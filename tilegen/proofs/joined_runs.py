@@ -17,6 +17,7 @@ from tilegen.interpret import SizedCtas, interpret_sizes, may_join_sizes
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan
 from tilegen.proofs.meaning import compare_outcome, list_apart, proving_domain, proving_inputs
+from tilegen.proofs.run_integers import find_run
 from tilegen.proofs.runs import ProofRun, check_run, count_run
 from tilegen.proofs.trips import has_room, is_affordable
 from tilegen.spec.data import Spec
@@ -48,7 +49,7 @@ def check_runs(spec: Spec, plan: Plan, runs: Sequence[ProofRun]) -> list[Checked
 
 def _join(spec: Spec, plan: Plan, runs: Sequence[ProofRun]) -> list[list[int]]:
     """The numbers of runs that are carried out at once, those that take longest first: they go on where others end."""
-    if not isinstance(proving_domain(spec), Modular) or not may_join_sizes(plan):
+    if not isinstance(proving_domain(spec), Modular) or find_run(spec) or not may_join_sizes(plan):
         return []
     able = [k for k, run in enumerate(runs)
             if run.cut.trips == ALL_TRIPS and is_affordable(spec, plan, run.ctas, run.case, ALL_TRIPS)]  # fmt: skip

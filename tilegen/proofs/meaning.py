@@ -11,6 +11,7 @@ import numpy as np
 
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.arithmetic.modular import Modular, make_modular
+from tilegen.arithmetic.running import Running, make_running
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate, sub
@@ -22,7 +23,10 @@ from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
+from tilegen.proofs.accumulated import compare_updates
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
+from tilegen.proofs.composed import draw_contents
+from tilegen.proofs.run_integers import find_run
 from tilegen.reference import Array, Input, Writes, run_with_writers
 from tilegen.spec.data import Call, Loop, Region, Spec, WaitStatement, WholeCall
 from tilegen.spec.outline import is_possible, outline
@@ -82,7 +86,9 @@ def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
 
 
 def proving_domain(spec: Spec) -> Domain:
-    """Where the spec only moves bits, they are bits; else numbers modulo a prime."""
+    """Where the spec only moves bits, they are bits; else numbers modulo a prime, beside what names places."""
+    if find_run(spec):
+        return make_running(b.dtype for b in spec.buffers)
     if all(OPS[call.op].exactness_of(call) == MOVES for call in outline(spec).calls):
         return TYPED
     return make_modular(b.dtype for b in spec.buffers)
@@ -91,11 +97,14 @@ def proving_domain(spec: Spec) -> Domain:
 def proving_inputs(spec: Spec, plan: Plan, params: Mapping[str, int], seed: int = 1) -> list[dict[str, Input]]:
     """Inputs in ``proving_domain`` that together tell every element from every other, of any array.
 
-    Where values are computed with, they are hashes. Where bits are only moved, the elements of all arrays are numbered,
+    Where values are computed with, they are hashes; where some of them name places, of several kinds, and none where
+    passes before that make such have too many CTAs. Where bits are only moved, the elements of all arrays are numbered,
     and each of as many inputs as that takes holds one digit of the numbers, as wide as the narrowest element that an
     array is seen as.
     """
     domain = proving_domain(spec)
+    if isinstance(domain, Running):
+        return draw_contents(spec, [m for m in arrays(plan) if m.access != "out"], params, domain, seed)
     if isinstance(domain, Modular):
         return [{m.name: partial(domain.draw, m.name, m.dtype, seed=seed) for m in arrays(plan) if m.access != "out"}]
     read = [m for m in arrays(plan) if m.access != "out"]
@@ -181,10 +190,20 @@ def compare_outcome(
     """Raise ProofError TG420 where what CTAs wrote, in ``proving_domain``, or who did, is not what the spec means."""
     domain = proving_domain(spec)
     wanted = run_with_writers(spec, outcome.ctas, inputs, params, trips, domain)
-    for name in sorted(set(wanted) | set(outcome.written)):
-        meant = wanted.get(name)
-        compare_images(spec, name, outcome.written.get(name), meant and (meant.at, meant.bits), domain)
+    did = list_written(outcome)
+    for name in sorted(set(wanted) | set(did)):
+        meant, made = wanted.get(name), did.get(name)
+        if any(one is not None and one.function for one in (meant, made)):
+            compare_updates(name, made, meant, outcome.ctas)
+            continue
+        compare_images(spec, name, made and (made.at, made.bits), meant and (meant.at, meant.bits), domain)
         _compare_writers(name, outcome, meant)
+
+
+def list_written(outcome: Outcome) -> dict[str, Writes]:
+    """What CTAs wrote of each array, or put to it: with the CTAs and by which function, as the reference says it."""
+    found = {name: Writes(*written, outcome.writers[name]) for name, written in outcome.written.items()}
+    return found | {name: Writes(*updates) for name, updates in outcome.updates.items()}
 
 
 # ---------------------------------------------------------------- plan and meaning side by side
@@ -200,8 +219,7 @@ def digest_outcome(
         outcome = interpret(plan, ctas, inputs, params, trips, domain)
     except FaultFound as found:
         raise ProofError(describe_fault(spec, found)) from None
-    written = {name: Writes(*found, outcome.writers[name]) for name, found in outcome.written.items()}
-    return outcome.steps, _digest(spec, written, domain)
+    return outcome.steps, _digest(spec, list_written(outcome), domain)
 
 
 def digest_meaning(
@@ -216,10 +234,10 @@ def digest_meaning(
 def _digest(spec: Spec, written: Mapping[str, Writes], domain: Domain) -> bytes:
     """Of every element that was written: its array, its offset, its bits, and the CTA that wrote it."""
     found = hashlib.sha256()
-    for name, (at, values, cta) in sorted(written.items()):
+    for name, (at, values, cta, function, _) in sorted(written.items()):
         if len(at):
             raw = domain.bits(DTYPES[spec.buffer(name).dtype].bytes)
-            found.update(f"{name} {len(at)} ".encode())
+            found.update(f"{name} {len(at)} {function} ".encode())
             found.update(np.ascontiguousarray(at, np.int64).tobytes())
             found.update(np.ascontiguousarray(cta, np.int64).tobytes())
             found.update(np.ascontiguousarray(values).view(raw).tobytes())

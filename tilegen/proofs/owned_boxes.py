@@ -1,12 +1,16 @@
-"""What CTAs write and read of global arrays, taken from the spec's regions: boxes over CTAs, loops and threads."""
+"""What CTAs write and read of global arrays, taken from the spec's regions: boxes over CTAs, loops and threads.
+
+What is accumulated into has no owner: any CTAs may update an element, in any order, and none reads or writes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.index import Index, Var, conjuncts, evaluate, every, less, substitute, variables
 from tilegen.kept import keep
+from tilegen.ops.indexed import promised_index
 from tilegen.ops.placement import logical_memory, place_memories
 from tilegen.plan import Memory
 from tilegen.scopes import CTA_AXES, thread_variables
@@ -36,19 +40,19 @@ class Owned:
 @keep
 def written_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that the spec writes, in the order of its ops."""
-    return _list_boxes(spec, lambda call: call.written)
+    return _list_boxes(spec, lambda call: () if call.accumulates else call.written, by_index=True)
 
 
 @keep
 def touched_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads or writes."""
-    return _list_boxes(spec, lambda call: [*call.read, *call.written])
+    return _list_boxes(spec, lambda call: [*call.sources, *(() if call.accumulates else call.written)])
 
 
 @keep
 def read_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
-    return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in written_roots(spec)])
+    return _list_boxes(spec, lambda call: [r for r in call.sources if r.buffer.root in written_roots(spec)])
 
 
 def say_short_grid(spec: Spec, name: str, case: Mapping[str, int]) -> str:
@@ -77,20 +81,34 @@ def _name_extent(spec: Spec, extent: Index) -> str:
     return named[0] if named and isinstance(extent, int) else spell_index(extent)
 
 
-def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:
+def _list_boxes(
+    spec: Spec, regions_of: Callable[[Call], Sequence[Region]], by_index: bool = False
+) -> tuple[Owned, ...]:  # fmt: skip
+    """The boxes of regions, but of what is written where an index says: no box tells which places these are.
+
+    ``by_index``: in its place the box of an index of which the caller promises that no value stands twice. Who owns an
+    element of it owns what it names.
+    """
     found: list[Owned] = []
     memories = place_memories(spec)
     for placed in outline(spec).placed:
         call, meant = placed.statement, placed.meant
         for region in regions_of(call) if isinstance(call, Call) else ():
             assert isinstance(call, Call)
+            named = ""
+            if call.form.index and region is call.regions["dst"]:
+                index = promised_index(call) if by_index and region.buffer.traits.is_array else None
+                if index is None:
+                    continue
+                named, region = region.buffer.root, index
             if region.buffer.traits.is_array:
                 memory = logical_memory(region.buffer, memories[region.buffer.name])
+                memory = replace(memory, name=named) if named else memory
                 start = tuple(substitute(x, meant.values) for x in region.begins)
                 threads = spec.threads_of(call.role)
-                named = {v for x in start for v in variables(x) if v.name in thread_variables(threads)}
+                axes = {v for x in start for v in variables(x) if v.name in thread_variables(threads)}
                 loops = tuple((one.trip, one.count) for one in meant.loops)
-                loops += tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name))
+                loops += tuple((v, v.bound) for v in sorted(axes, key=lambda v: v.name))
                 condition = _condition_of(call, meant)
                 limits = tuple((d, substitute(x, meant.values)) for d, x in region.limits)
                 found.append(Owned(memory, start, region.lengths, loops, condition, placed.number, threads, limits))

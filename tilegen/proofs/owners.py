@@ -12,11 +12,13 @@ from math import gcd, prod
 
 import numpy as np
 
-from tilegen.index import Index, Var, evaluate, to_c, variables
+from tilegen.index import Index, Var, evaluate, mul, to_c, total, variables
+from tilegen.index.linear import linear
 from tilegen.index.recurrences import join_recurrences, recurrence
 from tilegen.plan import Plan
 from tilegen.proofs.bids import MOST_BOXES
 from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, halve_sizes, is_sized, largest_cases, say_case
+from tilegen.proofs.claims import claimed_arrays
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, Finding
 from tilegen.proofs.meaning import few_counts, parameter_cases
 from tilegen.proofs.observed import Observed, parts_with
@@ -66,9 +68,11 @@ def check_owners(spec: Spec, plan: Plan, boxes: Sequence[Owned] | None = None) -
             found.append((usual[0], Finding(NO_OWNER, message, "error", -1, name, hint=hint)))
     unlooked, notes, unsure = list[Finding](), list(sizes.notes), _list_unsure(spec, owns, usual[0])
 
+    claimed = claimed_arrays(spec)
+
     def count(case: Case, most: int) -> list[Finding]:
         own = [*check_partition(plan, owns, case, most), *check_reads(plan, owns, reads, case, most)]
-        own = [f for f in own if f.code != NO_OWNER or f.memory not in by_number.arrays]
+        own = [f for f in own if f.code != NO_OWNER or f.memory not in by_number.arrays | claimed]
         found.extend((case, f) for f in own if f.code != NOT_PARTITIONED)
         for f in own:
             if f.code == NOT_PARTITIONED and spec.buffer(f.memory).traits.is_brought:
@@ -168,7 +172,7 @@ def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> Sequence[int
     repeating = [x for x, own in zip(named, courses, strict=True) if own is not None and own.period > 1]
     found = set[int]()
     for x in repeating:
-        changes = _find_changes(x, var, default, steps)
+        changes = find_changes(x, var, default, steps)
         if changes is None:
             return steps[1:]
         found.update(changes)
@@ -188,14 +192,15 @@ def _moves_apart(x: Index, var: Var) -> bool:
     return False
 
 
-def _find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[int] | None:
+def find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[int] | None:
     """The values of a parameter at which an expression is not what it was before, for some value of all else; None for
     too many to look at.
     """
+    x = total((c, f) for f, c in linear(x).items() if f != 1 and _names(f, var))  # the other terms stay
     fixed = {name: value for name, value in default.items() if name != var.name}
     others = sorted({v for v in variables(x) if v.name not in default}, key=lambda v: v.name)
     extents = [-(-(v.bound - v.least) // v.step) for v in others]
-    if not others and rises_alone(x, var):
+    if not others and (rises_alone(x, var) or rises_alone(mul(x, -1), var)):
         return _bisect_changes(lambda value: int(evaluate(x, {**fixed, var.name: value})), values)
     if len(values) * prod(extents) > _MOST_CELLS:
         return None
@@ -208,15 +213,13 @@ def _find_changes(x: Index, var: Var, default: Case, values: range) -> Sequence[
 
 
 def rises_alone(x: Index, var: Var) -> bool:
-    """Does an expression never fall along a variable: quotients by positive numbers, of sums that rise?
+    """Does an expression never fall along a variable: sums of quotients by positive numbers, of sums that rise?
 
     >>> n = Var("n", 1 << 30)
     >>> rises_alone((n + 8191) // 8192 * 2 + 1, n), rises_alone(n % 3, n), rises_alone(9 - n, n)
     (True, False, False)
     """
-    if isinstance(x, int) or all(v.name != var.name for v in variables(x)):
-        return True
-    if isinstance(x, Var):
+    if isinstance(x, (int, Var)) or not _names(x, var):
         return True
     first, *rest = x.args
     is_positive = all(isinstance(n, int) and n > 0 for n in rest)
@@ -225,8 +228,12 @@ def rises_alone(x: Index, var: Var) -> bool:
     return x.symbol in ("*", "/") and is_positive and rises_alone(first, var)
 
 
+def _names(x: Index, var: Var) -> bool:
+    return any(v.name == var.name for v in variables(x))
+
+
 def _bisect_changes(at: Callable[[int], int], values: range) -> Sequence[int] | None:
-    """Where a function that never falls changes, by halves; None where it does so at more than enough values."""
+    """Where a function that never falls, or never rises, changes, by halves; None where that is too often."""
     found, left = list[int](), [(0, len(values) - 1, at(values[0]), at(values[-1]))]
     while left:
         low, high, first, last = left.pop()

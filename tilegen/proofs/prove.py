@@ -15,12 +15,14 @@ from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
 from tilegen.proofs.boundary_sizes import say_case
+from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.fillings import Filling, add_contents, fill_each, reads_tables
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.joined_runs import check_runs, share_out
+from tilegen.proofs.lies import check_lies
 from tilegen.proofs.limits import untaken_steps
 from tilegen.proofs.meaning import (
     describe_fault,
@@ -36,6 +38,7 @@ from tilegen.proofs.owned_boxes import say_short_grid, written_boxes
 from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
+from tilegen.proofs.run_integers import find_run
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
@@ -96,11 +99,14 @@ def _check_places(spec: Spec, plan: Plan) -> list[str]:
 
     Raises ProofError for what is not shown.
     """
-    if negative := unproven_indices(spec, plan):
+    if negative := [*unproven_indices(spec, plan), *check_scattered(spec)]:
         raise ProofError(negative)
+    if wrong := [*unproven_picks(spec, plan)]:
+        raise ProofError([_finding(spec, f) for f in wrong])
     if beyond := check_claimed_values(spec):
         raise ProofError(beyond)
-    unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
+    found = *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan)
+    unproven = (*check_terms(spec, plan), *check_lies(spec, plan), *found)
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     if errors:
         raise ProofError(errors)
@@ -131,7 +137,7 @@ def _prove_owners(spec: Spec, plan: Plan) -> Proof:
     errors: list[Diagnostic] = []
     owners = check_owners(spec, plan)
     unwritten = {name: f"may leave elements unwritten ({why})" for name, why in owners.unsure}
-    warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten]
+    warnings = [_unlooked(spec, f) for f in owners.unlooked if f.memory not in unwritten] + find_zeros(spec)
     notes = [*owners.notes]
     for case, f in owners.found:
         if f.severity == "error":
@@ -154,6 +160,8 @@ def _prove_runs(filled: Filling, processes: int, owned: Proof) -> Proof:
     runs, notes = chosen.runs, [*owned.notes, *chosen.notes]
     exact, of_floats = _carry_out_all(spec, plan, runs, processes)
     notes += of_floats
+    if not exact[0][0]:
+        raise ProofError(_say_too_many(spec))
     for run, (taken, trips) in zip(runs, exact, strict=True):
         notes += describe_trips(spec, run.case, trips) if taken else [say_untried(run.case)]
     sample = draw_sample(spec, plan, runs)
@@ -170,6 +178,14 @@ def _prove_runs(filled: Filling, processes: int, owned: Proof) -> Proof:
     )  # fmt: skip
 
 
+def _say_too_many(spec: Spec) -> Diagnostic:
+    """The passes before one make what names its places, and have too many CTAs for NumPy: nothing was run."""
+    message = (
+        f"places of '{spec.kernel}' depend on what passes before it make, which have too many CTAs to run them all"
+    )
+    return Diagnostic("TG426", message, spec.ops_mark, "give params smaller defaults")
+
+
 def _carry_out_all(
     spec: Spec, plan: Plan, runs: Sequence[ProofRun], processes: int
 ) -> tuple[list[tuple[int, Trips]], list[str]]:  # fmt: skip
@@ -181,7 +197,9 @@ def _carry_out_all(
     """
     with_floats = computes(spec)
     is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
-    has_parts = len(runs) == 1 and with_floats and is_long and processes > 1 and not spec.elements
+    has_parts = (
+        len(runs) == 1 and with_floats and is_long and processes > 1 and not spec.elements and not find_run(spec)
+    )
     if has_parts and (done := _carry_out_in_parts(spec, plan, runs[0], processes)) is not None:
         return done
     processes = processes if is_long else 1

@@ -105,7 +105,7 @@ def begin_role(plan: Plan, role: Role) -> ProofPlace:
     known = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
     known |= cta_variables(plan.grid, plan.cluster)
     known |= {p.var.name: p.var for p in plan.params if p.var is not None}
-    return ProofPlace(plan, begin(role.threads, known=known).under(*inside_grid(plan.grid, plan.cluster)))
+    return ProofPlace(plan, begin(role.threads, known=known, is_open=True).under(*inside_grid(plan.grid, plan.cluster)))
 
 
 def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:

@@ -32,7 +32,7 @@ from tilegen.index.contents import UPWARDS
 from tilegen.index.linear import linear
 from tilegen.ops.tables import value_of_read
 from tilegen.plan import Block, Fetch, Let, Param, Plan, Repeat, Step, When, default_values
-from tilegen.plan.contents import COSTED, Contents, number_of, value_of_fetch
+from tilegen.plan.contents import COSTED, Contents, let_element, number_of, value_of_fetch
 from tilegen.spec.data import LetStatement, Loop, Nest, Spec, Statement
 from tilegen.spec.outline import fresh_name, outline, trip_of
 from tilegen.spec.tables import Read
@@ -178,7 +178,7 @@ def _fill_plan(
             where = substitute(step.where, names)
             names[step.var.name] = step.var if own is None else select(where, own, step.otherwise)
             entry = value_of_fetch(step, elements.others) if own is None else select(step.where, entry, step.otherwise)
-            filled.append(Let(step.var, entry))
+            filled += let_element(step, entry)
         elif isinstance(step, Repeat | When | Block):
             inner = {name: x for name, x in names.items() if not isinstance(step, Repeat) or name != step.var.name}
             filled.append(replace(step, body=_fill_plan(step.body, inner, elements, values)))

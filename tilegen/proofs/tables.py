@@ -47,7 +47,8 @@ def own_by_number(owns: Sequence[Owned]) -> OwnersByNumber:
     return OwnersByNumber(tuple(boxes), frozenset(named), tuple(wrong))
 
 
-_DISTINCT_HINT = "say 'distinct: true' of the one table that names them, if no two of its elements are equal"
+_DISTINCT_HINT = "say 'distinct: true' of the one table that names them, if no two of its elements are equal; "
+_DISTINCT_HINT += "or add to them: 'accumulate: add'"
 _LIMIT_HINT = "write 'o[e] + x : +n < o[e + 1]' by names of a let, o with 'offsets', and x of 0 or more"
 
 

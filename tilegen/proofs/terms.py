@@ -9,6 +9,7 @@ from typing import Any
 from tilegen.index import Index, substitute, to_c
 from tilegen.ops.placement import place_memories
 from tilegen.ops.tables import fetch_element
+from tilegen.ops.trusting import find_trust
 from tilegen.plan import Fetch, Plan, begin, plain_name, walk
 from tilegen.proofs.finding import UNPROVEN_CLAIM, Finding
 from tilegen.spec.data import LetStatement, Spec
@@ -69,6 +70,7 @@ def _list_terms(spec: Spec, plan: Plan) -> Iterator[tuple[str, Any, Any]]:
     yield "arch", spec.arch, plan.arch
     yield "params", spec.params, plan.params
     yield "count of CTAs a multiprocessor", spec.ctas_per_sm, plan.ctas_per_sm
+    yield "promises and claims", find_trust(spec), plan.trust
     yield "overlap with the kernel before", spec.overlaps, plan.overlaps
     yield "barriers", tuple(outline(spec).barriers.values()), plan.barriers
     parts = [(p.name, p.threads, p.registers) for p in parts_of_cta(spec)] or [("all", spec.threads, 0)]

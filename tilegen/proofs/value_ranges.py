@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from tilegen.arithmetic.intervals import (
     ValueRange,
+    apply_to_ranges,
     has_range,
     is_within,
     join_ranges,
@@ -173,8 +174,22 @@ class _Walk:
         if self.is_common(root):
             self.common[root.name] = _join(self.common.get(root.name), own)
         else:
-            is_all = call.when is True and region.lengths == region.buffer.shape == root.shape
+            is_some = call.when is not True or call.accumulates or call.form.index
+            is_all = not is_some and region.lengths == region.buffer.shape == root.shape
             state[root.name] = own if is_all else _join(state.get(root.name), own)
+
+    def update(self, call: Call, region: Region, own: ValueRange, state: _Held) -> ValueRange:
+        """What a region holds after a call: what is written there, or what an atomic makes of it and that before."""
+        if not call.accumulates:
+            return own
+        before, whole = self.read(region, state), range_of_type(region.buffer.dtype)
+        if before is None or call.accumulates == "add":  # each as often as there are elements
+            return whole
+        if call.accumulates in ("min", "max"):
+            return join_ranges([before, own])
+        symbol = {"and": "&", "or": "|", "xor": "^"}[call.accumulates]
+        reach = apply_to_ranges(symbol, [before, own], region.buffer.dtype)
+        return join_ranges([before, reach]) if min(before.numbers[0], own.numbers[0]) >= 0 else whole
 
     def widen(self, name: str, before: ValueRange | None, now: ValueRange) -> ValueRange:
         """``now``, with the ends that moved as far as they go."""
@@ -212,6 +227,8 @@ class _Walk:
                 state |= {name: self.widen(name, before.get(name), own) for name, own in state.items()}
 
     def call(self, call: Call, state: _Held) -> None:
+        if not any(has_range(region.buffer.dtype) for region in call.written):
+            return
         number = outline(self.spec).number_of(call)
         read: dict[str, ValueRange | None] = {}
         for name in call.fields_read:
@@ -228,7 +245,7 @@ class _Walk:
             region = call.regions[name]
             if has_range(region.buffer.dtype):
                 whole = range_of_type(region.buffer.dtype)
-                found[name] = own = found.get(name, whole)
+                found[name] = own = self.update(call, region, found.get(name, whole), state)
                 self.write(call, region, own, state)
         all_read, all_written = self.calls.setdefault(number, ({}, {}))
         _join_into(all_read, {name: own for name, own in read.items() if own is not None})

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
-from tilegen.index import Index, Var, evaluate, mul, names_of, sub, substitute, variables
+from tilegen.index import Index, Var, div, evaluate, mul, names_of, sub, substitute, variables
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, recurrence
 from tilegen.index.rows import distinct_rows
 from tilegen.interpret import corners
@@ -149,10 +149,15 @@ def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
 
 
 def _list_written(spec: Spec) -> list[Index]:
-    """Where regions begin that are written of global arrays, along each dimension, and in strides of what is read."""
+    """Where regions begin that are written of global arrays, along each dimension, and in strides or parts of what is
+    read.
+    """
     begins = [begins for _, _, begins in _global_regions(spec, lambda call: call.written)]
-    strides = None if spec.whole is None else WHOLE_OPS[spec.whole.op].strides(spec.whole)
+    call = spec.whole
+    strides = None if call is None else WHOLE_OPS[call.op].strides(call)
+    shares = None if call is None else WHOLE_OPS[call.op].shares(call)
     scaled = [] if strides is None else [mul(own[strides[0]], strides[1]) for own in begins]
+    scaled += [] if shares is None else [div(own[shares[0]], shares[1]) for own in begins]
     return [*(x for own in begins for x in own), *scaled]
 
 

@@ -22,11 +22,16 @@ Input = Callable[[Array], Array]
 
 
 class Writes(NamedTuple):
-    """What an op writes of a global array: flat offsets, raw bits, and which of the CTAs that run writes each."""
+    """What an op writes of a global array: flat offsets, raw bits, and which of the CTAs that run writes each.
+
+    ``function``: by which it puts them to the elements there, "" where they take their place.
+    """
 
     at: Array
     bits: Array
     cta: Array
+    function: str = ""
+    claim: Any = None  # the call whose places are claimed to be distinct
 
 
 class NotUniform(Exception):
@@ -56,6 +61,7 @@ class CtaBatch:
     rows: dict[str, Array] = field(default_factory=dict)  # by buffer, all elements of an image
     owed: dict[str, Any] = field(default_factory=dict)  # by root, the sums that nobody has looked at
     written: dict[str, list[Writes]] = field(default_factory=dict)
+    put: dict[str, list[Any]] = field(default_factory=dict)  # by root, the updates that nobody has looked at
 
     @property
     def threads(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def _each(x: Index, env: Mapping[str, Any], rank: int) -> Any:
 
 
 @dataclass(frozen=True)
-class _Elements:
+class Elements:
     """Where a region's elements lie, (instances, *lengths), and which are inside the buffer (None: all).
 
     ``at``: offsets in a global array, or in the image of the buffer in shared memory or registers.
@@ -59,12 +60,12 @@ class _Elements:
 
 
 @keep
-def _kept_elements(spec: Spec) -> dict[object, _Elements]:
+def _kept_elements(spec: Spec) -> dict[object, Elements]:
     """What was found out of shared memory and registers, by buffer and where a region of it begins and ends."""
     return {}
 
 
-def _find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> _Elements:
+def find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Elements:
     """The elements of a region, as they were found before where it began there before."""
     starts = _starts(region, env)
     if region.buffer.traits.is_array:
@@ -82,24 +83,31 @@ def _find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) ->
 
 def _place_elements(
     machine: CtaBatch, region: Region, env: Mapping[str, Any], starts: Sequence[int | Array]
-) -> _Elements:  # fmt: skip
-    place, inside = _places(region, env, starts)
+) -> Elements:  # fmt: skip
+    at = _coordinates(region, starts, len(env["instance"]))
+    return find_places(machine, region, env, at, region.lengths)
+
+
+def find_places(
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], coordinates: list[Array], lengths: tuple[int, ...]
+) -> Elements:  # fmt: skip
+    """Where elements at coordinates of a region's buffer lie, and which are inside it; (instances, *lengths)."""
     buffer = region.buffer
+    place, inside = _places(region, env, coordinates, lengths)
     at = place.get("m", np.zeros(1, np.int64))
     if not buffer.traits.is_array:
-        row, column = _slots(place, env) if buffer.traits.is_held else (_block_of(env, at), at)
+        row, column = _slots(place, env) if buffer.traits.is_held else (block_of(env, at), at)
         at = row * _image_of(machine, buffer).shape[1] + column
-    return _Elements(at, inside)
+    return Elements(at, inside)
 
 
 def _places(
-    region: Region, env: Mapping[str, Any], starts: Sequence[int | Array]
+    region: Region, env: Mapping[str, Any], at: list[Array], lengths: tuple[int, ...]
 ) -> tuple[dict[str, Array], Array | None]:
-    """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer (None: all)."""
+    """(axis -> coordinates, inside): where elements lie, and which are inside the buffer (None: all)."""
     buffer = region.buffer
-    at = _coordinates(region, starts, len(env["instance"]))
     shape = tuple(_number(n, env) for n in buffer.shape)
-    full = (len(env["instance"]), *region.lengths)
+    full = (len(env["instance"]), *lengths)
     inside = None
     ends = [_each(n, env, len(full)) for n in region.ends] if region.limits else shape
     if any(np.any(x >= n) or x.min(initial=0) < 0 for x, n in zip(at, ends, strict=True)):
@@ -129,9 +137,9 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float
     """The elements of a region, ``pad`` where they lie outside of its array."""
     buffer = region.buffer
     dtype = machine.domain.stored(buffer.dtype)
-    found = _find_elements(machine, region, env)
+    found = find_elements(machine, region, env)
     if not buffer.traits.is_array:
-        values = _elements_of(machine, buffer).take(found.at)
+        values = _elements_of(machine, buffer, found.at).take(found.at)
     else:
         values = _read_global(machine, buffer, found.at)
     if found.inside is None:
@@ -141,22 +149,28 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float
     return np.where(found.inside, np.ascontiguousarray(values).view(raw), outside.view(raw)).view(dtype)
 
 
-def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array) -> None:
+def scatter(
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array, found: Elements | None = None,
+    claim: Any = None,
+) -> None:  # fmt: skip
+    """Write elements to a region, or to ``found`` in its buffer, which a call claims to be distinct."""
     buffer = region.buffer
-    found = _find_elements(machine, region, env)
+    found = find_elements(machine, region, env) if found is None else found
     bits = machine.domain.bits(DTYPES[buffer.dtype].bytes)  # NumPy moves plain bits faster than pairs of floats
     raw = np.ascontiguousarray(values).view(bits)
-    if not buffer.traits.is_array:
-        _elements_of(machine, buffer).view(bits)[found.at] = raw
-        return
+    places = np.broadcast_to(found.at, raw.shape)
     inside = ... if found.inside is None else found.inside
-    parts = (x[inside].ravel() for x in (found.at, raw, _block_of(env, found.at)))
-    machine.written.setdefault(buffer.root, []).append(Writes(*parts))
+    if not buffer.traits.is_array:
+        own = ... if claim is None else inside
+        _elements_of(machine, buffer, found.at).view(bits)[places[own]] = raw[own]
+        return
+    at, new, cta = (x[inside].ravel() for x in (places, raw, block_of(env, raw)))
+    machine.written.setdefault(buffer.root, []).append(Writes(at, new, cta, claim=claim))
 
 
 def find_written(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
     """Where elements of a region are written: offsets in a global array, or in the image of what each CTA has."""
-    found = _find_elements(machine, region, env)
+    found = find_elements(machine, region, env)
     full = (len(env["instance"]), *region.lengths)
     at = np.broadcast_to(found.at, full)
     return at if found.inside is None else at[np.broadcast_to(found.inside, full)]
@@ -188,7 +202,7 @@ class OwedProducts:
 
 def owe(machine: CtaBatch, region: Region, env: Mapping[str, Any], more: Factors) -> bool:
     """Put a product on top of a region's elements when somebody looks; False, and nothing done, where it cannot be."""
-    buffer, found = region.buffer, _find_elements(machine, region, env)
+    buffer, found = region.buffer, find_elements(machine, region, env)
     if buffer.traits.is_array or found.inside is not None:
         return False
     owed = machine.owed.get(buffer.root)
@@ -203,23 +217,63 @@ def _pay(machine: CtaBatch, root: str) -> None:
     """What is owed to a buffer is put where it belongs."""
     owed = machine.owed.pop(root, None)
     if owed is not None:
-        held, first = _elements_of(machine, owed.buffer), owed.products[0]
+        held, first = _elements_of(machine, owed.buffer, owed.at), owed.products[0]
         a, b = (np.concatenate(x, k) for x, k in (([p.a for p in owed.products], 2), ([p.b for p in owed.products], 1)))
         before = held.take(owed.at).reshape(len(a), a.shape[1], b.shape[2])
         total = machine.domain.matmul(a, b, before, first.multiplied, first.summed)
         held[owed.at] = total.reshape(owed.at.shape).view(held.dtype)
 
 
-def _elements_of(machine: CtaBatch, buffer: Buffer) -> Array:
-    """The image of a buffer in registers or shared memory, with nothing owed to it, as one row of elements."""
+def _elements_of(machine: CtaBatch, buffer: Buffer, at: Array) -> Array:
+    """The image of a buffer in registers or shared memory as one row of elements, with nothing owed to those ``at``."""
     _pay(machine, buffer.root)
+    _settle(machine, buffer, at)
+    return _row_of(machine, buffer)
+
+
+def _row_of(machine: CtaBatch, buffer: Buffer) -> Array:
     row = machine.rows.get(buffer.name)
     if row is None:
         row = machine.rows[buffer.name] = _image_of(machine, buffer).reshape(-1)
     return row
 
 
-def _block_of(env: Mapping[str, Any], like: Array) -> Array:
+# ---------------------------------------------------------------- updates that are made when somebody looks
+@dataclass(frozen=True)
+class Put:
+    """Elements that are put to those of a buffer in shared memory by a function, at their places in its image."""
+
+    buffer: Buffer
+    function: str
+    at: Array
+    values: Array
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        return self.buffer.name, self.buffer.dtype, self.function
+
+
+def _settle(machine: CtaBatch, buffer: Buffer, at: Array) -> None:
+    """Put what is kept for elements at ``at`` of a buffer to them: all that one function does at once."""
+    left, taken = list[Put](), list[Put]()
+    for one in machine.put.pop(buffer.root, []):
+        mine = np.isin(one.at, at) if one.buffer.dtype == buffer.dtype else np.ones(len(one.at), bool)
+        for found, some in ((taken, mine), (left, ~mine)):
+            if some.any():
+                found.append(replace(one, at=one.at[some], values=one.values[some]))
+    if left:
+        machine.put[buffer.root] = left
+    for _, same in groupby(taken, lambda one: one.kind):
+        parts = list(same)
+        view = parts[0].buffer
+        held, stored = _row_of(machine, view), machine.domain.stored(view.dtype)
+        where, places = np.unique(np.concatenate([p.at for p in parts]), return_inverse=True)
+        new = np.concatenate([p.values for p in parts]).view(stored)
+        total = machine.domain.accumulate(parts[0].function, held[where].view(stored), new, places, view.dtype)
+        held[where] = total.view(held.dtype)
+
+
+def block_of(env: Mapping[str, Any], like: Array) -> Array:
     """The CTA (in this batch) of each element."""
     return np.broadcast_to(env["block"].reshape(-1, *[1] * (like.ndim - 1)), like.shape)
 
@@ -265,7 +319,7 @@ def _read_global(machine: CtaBatch, buffer: Buffer, offsets: Array) -> Array:
     )
     values = np.array(values, dtype)
     raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
-    for at, written, _ in (one for one in machine.written.get(buffer.root, ()) if one.at.size):
+    for at, written, *_ in (one for one in machine.written.get(buffer.root, ()) if one.at.size):
         order = np.argsort(at, kind="stable")
         where = np.searchsorted(at[order], offsets, side="right") - 1
         hit = (where >= 0) & (at[order][np.maximum(where, 0)] == offsets)

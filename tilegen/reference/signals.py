@@ -11,9 +11,10 @@ import numpy as np
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.reference.machine import Array, CtaBatch
-from tilegen.spec.data import ArriveStatement, Call, SlotName, SyncStatement, WaitStatement
+from tilegen.spec.data import ArriveStatement, Call, SyncStatement, WaitStatement
 from tilegen.spec.outline import outline
 from tilegen.spec.phases import count_arrivals
+from tilegen.spec.terms import SlotName
 
 Blocks = Callable[[], bool]  # asked again and again: must the role still wait?
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from tilegen.arithmetic import Parameter
 from tilegen.decisions import COLUMNS, printable, wrap_line
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
-from tilegen.index import INT_LIMIT, Index, Var, to_c, wide_type
+from tilegen.index import INT_LIMIT, Formula, Index, Var, conjuncts, less, to_c, wide_type
 from tilegen.plan import Barrier, Memory, Ref, TensorMap, subscript
 
 
@@ -84,6 +85,43 @@ def argument(formal: Any, actual: Any, written: frozenset[str]) -> str:
 def int_type(x: Var) -> str:
     """The C type that holds every value of a variable."""
     return "int" if x.bound <= INT_LIMIT and x.least >= -INT_LIMIT else wide_type(x)
+
+
+def spell_condition(condition: Index) -> str:
+    """A condition as C text; one compare of unsigned numbers says of a variable that it is 0 or more, and less.
+
+    >>> from tilegen.index import every
+    >>> to, n = Var("to", 1 << 31, 1, -(1 << 31)), Var("N", 99)
+    >>> spell_condition(every(less(-1, to), less(to, n))), spell_condition(less(n, 3))
+    ('(unsigned)to < (unsigned)N', 'N < 3')
+    """
+    parts = list(conjuncts(condition))
+    texts: list[str] = []
+    for part in parts:
+        var = part.args[0] if isinstance(part, Formula) and part.symbol == "<" else None
+        if isinstance(var, Var) and var.least < 0 and less(-1, var) in parts:
+            assert isinstance(part, Formula)
+            kind = "unsigned" if int_type(var) == "int" else "unsigned long long"
+            texts.append(f"({kind}){var.name} < {_spell_unsigned(part.args[1], kind)}")
+        elif not _is_from_zero(part, parts):
+            texts.append(to_c(part))
+    if len(texts) == len(parts):
+        return to_c(condition)
+    return " && ".join(f"({text})" if " || " in text or " ? " in text else text for text in texts)
+
+
+def _is_from_zero(part: Index, parts: Sequence[Index]) -> bool:
+    """Does a part say of a variable that it is 0 or more, of which another says what it is less than?"""
+    if not isinstance(part, Formula) or part.symbol != "<" or part.args[0] != -1:
+        return False
+    below = (p for p in parts if isinstance(p, Formula) and p.symbol == "<")
+    return isinstance(part.args[1], Var) and any(p.args[0] == part.args[1] for p in below)
+
+
+def _spell_unsigned(x: Index, kind: str) -> str:
+    if isinstance(x, int):
+        return f"{x}{'u' if kind == 'unsigned' else 'ull'}"
+    return f"({kind}){to_c(x)}" if isinstance(x, Var) else f"({kind})({to_c(x)})"
 
 
 # ---------------------------------------------------------------- constants

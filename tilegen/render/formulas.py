@@ -11,6 +11,7 @@ from tilegen.render.c_text import literal
 from tilegen.render.page import Page
 
 _CALL, _UNARY = 99, 15  # how tightly a call and a sign bind, in the table's scale
+_BITS = ("&", "|", "^", "<<", ">>")  # beside others parentheses say what C's precedence hides
 _SATURATED = {"float8_e4m3fn": "float_to_e4m3_saturated", "float8_e5m2": "float_to_e5m2_saturated"}
 
 
@@ -44,10 +45,10 @@ def _text(page: Page, node: Node, elements: Sequence[str], wholes: Sequence[str]
 
 
 def _apply(page: Page, node: Apply, elements: Sequence[str], wholes: Sequence[str]) -> tuple[str, int]:
-    if node.function == "-" and node.args[0] == Literal(0, "int32"):
+    if node.function == "-" and node.args[0] in (Literal(0, "int32"), Literal(0, "uint32")):
         node = Apply("neg", node.args[1:], node.type)
     row = FUNCTIONS[node.function]
-    template = row.c[node.args[-1].type]
+    template = f"{{0}} {row.name} {{1}}" if _is_near_shift(node) else row.c[node.args[-1].type]
     is_call = template.startswith("{use:")
     template = re.sub(r"\{use:(\w+)\}", lambda m: page.use(m[1]), template)
     args = []
@@ -55,8 +56,20 @@ def _apply(page: Page, node: Apply, elements: Sequence[str], wholes: Sequence[st
         text, binding = _text(page, arg, elements, wholes)
         strict = k > 0 or row.sources == 3 or row.binding == _UNARY or _is_compared(row.name)
         needs = row.binding and not is_call and (binding < row.binding or (binding == row.binding and strict))
+        needs = needs or (row.name in _BITS and binding < _UNARY and _function_of(arg) != row.name)
         args.append(f"({text})" if needs else text)
     return template.format(*args), (0 if is_call else row.binding) or (13 if "/" in template else _CALL)
+
+
+def _is_near_shift(node: Apply) -> bool:
+    """Is it a shift by a number of fewer bits than the type has, as C has shifts?"""
+    count = node.args[-1]
+    bits = DTYPES[node.type].bits
+    return node.function in ("<<", ">>") and isinstance(count, Literal) and 0 <= count.value < bits
+
+
+def _function_of(node: Node) -> str:
+    return node.function if isinstance(node, Apply) else ""
 
 
 def _is_compared(name: str) -> bool:
@@ -69,7 +82,7 @@ def _narrow(page: Page, text: str, binding: int, type_: str, dtype: str) -> str:
     if target.c == DTYPES[type_].c:
         return text
     if target.kind in ("int", "uint"):
-        kind = "double" if type_ == "float64" else "float" if type_ == "float32" else "int"
+        kind = {"float64": "double", "float32": "float", "uint64": "uint"}.get(type_, "int")
         return f"{page.use_as(f'{kind}_to_{dtype}', 'to_integer', kind, dtype, 'rn')}({text})"
     if dtype in _SATURATED:
         whole = text if type_ == "float32" else f"(float)({text})"

@@ -12,6 +12,7 @@ from tilegen.decisions import COLUMNS, RESIDENT, Operation, printable, say_resid
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Formula, Var, conjuncts, to_c, variables
 from tilegen.plan import (
+    CHECK_MACRO,
     Arrive,
     Block,
     Memory,
@@ -23,6 +24,7 @@ from tilegen.plan import (
     arguments,
     arrays,
     effects,
+    say_if_false,
     tensor_maps,
 )
 from tilegen.plan.walk import begin, walk
@@ -35,6 +37,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
 
 MOST_LINES = 25
 _LEAST_OPS = 5  # lines of ops that arrays and layouts leave room for
+_HOW_TO_CHECK = f"check_values=True in Python, {CHECK_MACRO} in C++"
 _MORE = "Costs, and why each op is done so: tilegen explain."
 
 
@@ -225,7 +228,7 @@ def head_lines(plan: Plan) -> list[str]:
     """Lines that stand after ``//``: MOST_LINES at most, but for a caller's promises, never left out."""
     first = _wrap([_say_launch(plan, k) for k in range(2)])
     first += _wrap([*_say_roles(plan), *(say_resident(c) for c in plan.choices if c.question == RESIDENT)])
-    promised = _wrap(_say_memory(m) for m in arrays(plan) if m.values)
+    promised = _wrap([*(_say_memory(m) for m in arrays(plan) if m.values), *say_if_false(plan.trust, _HOW_TO_CHECK)])
     described = [_say_memory(m) for m in arrays(plan) if m.note and not m.values]
     described = [*map(_shorten, [*described, *_shared_layouts(plan)]), *_wrap(plan.notes)]
     ops = [_shorten(_say_operation(n, op)) for n, op in enumerate(plan.operations, 1)]

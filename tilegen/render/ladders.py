@@ -15,7 +15,7 @@ from tilegen.render.page import LaneFold, Page
 
 _GROUPS = {(1, 2, 4, 8, 16): "warp", (1, 2): "quad"}
 _WORDS = {"+": "sum", "*": "product", "max": "max", "min": "min"}
-_SHUFFLED = ("float32", "float64", "int32", "int64")  # elements that C has a shuffle for
+_SHUFFLED = ("float32", "float64", "int32", "int64", "uint32", "uint64")  # elements that C has a shuffle for
 
 
 @dataclass(frozen=True)

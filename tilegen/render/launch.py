@@ -108,4 +108,5 @@ def _tensor_map_data(m: TensorMap, values: Mapping[str, int | float]) -> dict[st
         "strides_bytes_expression": [to_c(n) for n in strides], "box": list(reversed(m.box)),
         "element_strides": [1] * len(dims), "swizzle_bytes": m.swizzle_bytes,
         **({"rounds_to": "tf32"} if m.rounds else {}),
+        **({"type": m.type} if m.type else {}),
     }  # fmt: skip

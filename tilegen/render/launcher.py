@@ -12,19 +12,30 @@ from tilegen.decisions import count_words
 from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, mul, to_c, variables
 from tilegen.plan import (
+    CHECK_MACRO,
+    CHECKING_THREADS,
+    ENTERS,
+    LOOKS,
+    MOST_CHECKING_CTAS,
     MOST_RESIDENT,
     RESIDENT_CTAS,
     CountedCtas,
     Memory,
     Param,
     Plan,
+    ProgramPlan,
+    PromiseCheck,
     TensorMap,
+    Trust,
     arguments,
     arrays,
+    list_checks,
+    say_if_false,
     tensor_maps,
 )
 from tilegen.render.apart import Check, check_apart
 from tilegen.render.c_text import comment_lines, fold_line, int_type
+from tilegen.render.checks import count_elements, render_checks
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.names import fresh
 from tilegen.render.page import templates
@@ -39,6 +50,10 @@ _OWN_NAMES = (
     "stream", "error", "grid", "block", "arguments", "attributes", "find_encoder", "encode", "status", "dims",
     "strides", "box", "steps", "device", "count", "config", "attribute", "counted",
 )  # fmt: skip
+_CHECKING_NAMES = (
+    "stream", "captured", "status", "freed", "count", "slots", "first", "memory", "bytes", "mask", "table", "wanted",
+    "grid", "block", "turn", "arguments",
+)  # fmt: skip
 _DATA_TYPES = {n: f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * n}" for n in (1, 2, 4, 8)}  # TMA moves bits
 _TFLOAT32 = "CU_TENSOR_MAP_DATA_TYPE_TFLOAT32"  # and rounds float32 to it
 _SWIZZLES = {0: "CU_TENSOR_MAP_SWIZZLE_NONE"} | {n: f"CU_TENSOR_MAP_SWIZZLE_{n}B" for n in (32, 64, 128)}
@@ -52,7 +67,9 @@ def render_launcher(plan: Plan) -> str:
     compiler that links what nvcc made of ``<kernel>.cu``. The same plan gives the same bytes.
     """
     apart = [*check_apart(arrays(plan))]
-    return write_header(_describe(plan), [plan], [describe_kernel(plan, apart=apart)])
+    described = describe_kernel(plan, apart=apart)
+    described |= {"promised": describe_checks(plan, described["params"], described["own"]["stream"])}
+    return write_header(_describe(plan), [plan], [described])
 
 
 def write_header(
@@ -66,6 +83,7 @@ def write_header(
         header=[piece for line in header for piece in comment_lines(line)],
         includes=sorted({*(i for plan in plans for i in _list_includes(plan)), *includes}),
         maps=any(tensor_maps(plan) for plan in plans), kernels=kernels, program=program,
+        promised=[one["promised"] for one in (*kernels, program) if one.get("promised")],
         overlap="TILEGEN_OVERLAP(" in asked, interleave="TILEGEN_INTERLEAVE(" in asked,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
@@ -90,7 +108,7 @@ def describe_kernel(
             *map(check_pointer, arrays(plan)), *(c for p in arguments(plan.params) for c in check_param(p)),
             *check_grid(plan),
         ],
-        "apart": apart,
+        "apart": apart, "promised": {},
         "own": {name: fresh(name, taken) for name in _OWN_NAMES},
         "grid": [to_c(x) for x in plan.launched_grid], "resident": _resident_texts(plan), "compares": compares,
         "overlaps": plan.overlaps, "threads": plan.threads,
@@ -100,6 +118,34 @@ def describe_kernel(
             "function": f"count_ctas_of_{plan.name}", "axis": "xyz"[counted.axis],
             "extent": to_c(plan.launched_grid[counted.axis]),
         },
+    }  # fmt: skip
+
+
+def describe_checks(plan: Plan | ProgramPlan, declared: Sequence[str], stream: str) -> dict[str, Any]:
+    """What the template takes of the checks of a launch, whose function has these parameters, and the stream under that
+    name; {} where nothing is promised.
+    """
+    checks = list_checks(plan)
+    if not checks:
+        return {}
+    names = [text.split()[-1].lstrip("*") for text in declared]
+    own = {name: fresh(name, {*names, plan.name, *(c.name for c in checks)}) for name in _CHECKING_NAMES}
+    described = [_describe_check(c, own) for c in checks]
+    return {
+        "macro": CHECK_MACRO, "function": f"check_promises_of_{plan.name}", "own": own, "checks": described,
+        "params": [*declared, f"cudaStream_t {own['stream']} = 0"], "call": [*names, stream],
+        "text": render_checks(checks, "static").rstrip(), "threads": CHECKING_THREADS, "most": MOST_CHECKING_CTAS,
+        "compares": takes_min_or_max(c["count"] for c in described),
+    }  # fmt: skip
+
+
+def _describe_check(check: PromiseCheck, own: Mapping[str, str]) -> dict[str, Any]:
+    promise = check.promise
+    given = [promise.array, own["memory"], own["table"], own["mask"], own["turn"], *(p.name for p in check.params)]
+    return {
+        "name": check.name, "array": promise.array, "says": promise.says, "is_distinct": check.is_distinct,
+        "count": count_elements(promise), "turns": [ENTERS, LOOKS] if check.is_distinct else [LOOKS],
+        "arguments": [f"&{name}" for name in given],
     }  # fmt: skip
 
 
@@ -136,6 +182,8 @@ def _map_texts(arg: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(arg: Mapping[str, Any]) -> str:
+    if "type" in arg:
+        return f"CU_TENSOR_MAP_DATA_TYPE_{arg['type'].upper()}"
     return _TFLOAT32 if "rounds_to" in arg else _DATA_TYPES[arg["elem_bytes"]]
 
 
@@ -161,6 +209,7 @@ def _describe(plan: Plan) -> Iterator[str]:
     yield from (describe_array(m) for m in arrays(plan))
     yield from (f"{p.name}: {describe_param(p, [plan])}" for p in arguments(plan.params))
     yield from (_describe_map(m) for m in tensor_maps(plan))
+    yield from say_promises(plan.trust)
     yield (
         f"{say_apart(arrays(plan))}The launch is asynchronous"
         + (", and may start while the kernel before it in the stream still runs" if plan.overlaps else "")
@@ -170,6 +219,16 @@ def _describe(plan: Plan) -> Iterator[str]:
         + (", cudaErrorInvalidConfiguration for more CTAs than can be launched" if any(check_grid(plan)) else "")
         + (", and what CUDA says of a descriptor that it does not encode." if tensor_maps(plan) else ".")
     )
+
+
+def say_promises(trust: Trust) -> Iterator[str]:
+    """Lines about what a caller promises: how it is checked, and what it does where it is false."""
+    yield from say_if_false(trust, f"#define {CHECK_MACRO} before this header is included")
+    if trust.promised:
+        yield (
+            f"With {CHECK_MACRO} a launch waits for the device, and returns TILEGEN_FALSE_PROMISE for a false promise, "
+            "having launched nothing; while its stream is captured, cudaErrorStreamCaptureUnsupported."
+        )
 
 
 def say_apart(of: Sequence[Memory]) -> str:

@@ -15,6 +15,7 @@ from tilegen.plan import (
     Fetch,
     Let,
     Memory,
+    Pick,
     Ref,
     Repeat,
     Step,
@@ -40,8 +41,8 @@ def free_names(steps: Iterable[Step], threads: int, known: frozenset[str] = froz
             inner = frozenset([step.var.name]) if isinstance(step, Repeat) else frozenset()
             used |= free_names(touched.body, threads, inner)
         found |= {n: x for n, x in used.items() if n not in known and n not in found}
-        if isinstance(step, Let | Fetch):
-            known |= {step.var.name}
+        if isinstance(step, Let | Fetch | Pick):
+            known |= {*step.names}
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from tilegen import templating
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
-from tilegen.plan import Block, Fetch, Let, Memory, Mma, Plan, Repeat, Sync, all_steps
+from tilegen.plan import Block, Fetch, Let, Memory, Mma, Pick, Plan, Repeat, Sync, all_steps
 from tilegen.render.c_text import comment_lines, declare, fold_intrinsic
 from tilegen.render.names import Named
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES
@@ -144,7 +144,8 @@ def define(page: Page, name: str, signature: Any, note: str) -> str:
     taken = {page.plan.name, *page.reserved, *(m.name for m in page.plan.memories), *prelude_names()}
     taken |= {p.name for p in page.plan.params} | {b.name for b in page.plan.barriers}
     for s in all_steps(page.plan):
-        taken |= {s.var.name} if isinstance(s, Let | Fetch | Repeat) else set()
+        taken |= {s.var.name} if isinstance(s, Repeat) else set()
+        taken |= {*s.names} if isinstance(s, Let | Fetch | Pick) else set()
         taken |= {m.name for m in (*s.registers, *(f for f, _ in s.args))} if isinstance(s, Block) else set()
     names = (n for n in chain([name], (f"{name}_{i}" for i in count(2))) if n not in taken)
     candidate = next(n for n in names if page.functions.get(n, (signature,))[0] == signature)

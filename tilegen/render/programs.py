@@ -26,10 +26,12 @@ from tilegen.render.launcher import (
     check_param,
     check_pointer,
     describe_array,
+    describe_checks,
     describe_kernel,
     describe_param,
     host_type,
     say_apart,
+    say_promises,
     takes_min_or_max,
     write_header,
     write_pointer,
@@ -130,6 +132,7 @@ def _describe(program: ProgramPlan) -> Iterator[str]:
     yield ""
     yield from map(describe_array, program.arrays)
     yield from (f"{p.name}: {describe_param(p, program.plans)}" for p in program.params)
+    yield from say_promises(program.trust)
     if program.workspaces:
         yield (
             f"workspace: aligned to {WORKSPACE_ALIGN_BYTES} bytes. What it holds before does not matter. Nobody may "
@@ -170,6 +173,7 @@ def _describe_program(program: ProgramPlan) -> dict[str, Any]:
         "compares": compares,
         "sized": [write_value(p) for p in program.params if p.var is not None],
         "size_checks": of_params,
+        "promised": describe_checks(program, [*given, *values], own["stream"]),
         "late_checks": [*late, *apart],
         "workspace_checks": [*check_workspace(own["workspace"], own["at"], program.arrays)],
         "passes": [

@@ -30,6 +30,7 @@ from tilegen.plan import (
     Move,
     OperandForm,
     Peers,
+    Pick,
     Ref,
     Repeat,
     Shuffle,
@@ -49,7 +50,6 @@ from tilegen.plan import (
 from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.plan.instructions import BOX, READS, THREAD
 from tilegen.render.c_text import (
-    COMPLEX_PART,
     argument,
     comment_lines,
     element,
@@ -59,14 +59,17 @@ from tilegen.render.c_text import (
     literal,
     parameter,
     pointer,
+    spell_condition,
     with_note,
     zero_of,
 )
+from tilegen.render.casts import cast_text
 from tilegen.render.formulas import render_tree
 from tilegen.render.ladders import Ladder, fold_ladders, name_fold
 from tilegen.render.loops import Counter, find_counter
 from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
 from tilegen.render.page import Page, define, rank
+from tilegen.render.updates import render_update
 from tilegen.scopes import SCOPES
 
 WARPGROUP_THREADS = SCOPES["warpgroup"].threads
@@ -122,6 +125,8 @@ def _render_instruction(page: Page, step: Move | Map | Mma | Tma, noted: bool) -
     """A data step as its row says: C of its own, or a call of the prelude."""
     row = effects(step).instruction
     assert row is not None
+    if row.function and isinstance(step, Move):
+        return render_update(page, step)
     if row.prelude:
         return _render_prelude_call(page, step, row)
     if isinstance(step, Map):
@@ -135,6 +140,8 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     """A call of the row's function: its operands in their order, then conditions, coordinates and mbarriers."""
     touched = effects(step)
     helper = row.prelude.format(**_blanks(step))
+    if isinstance(step, Tma) and step.function:
+        helper = page.use_as(f"{row.prelude}_{len(step.at)}d", row.prelude, len(step.at))
     args = [_operand(getattr(step, o.field), o, step) for o in row.operands]
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
     args += [to_c(t.where) for t in touched.read if isinstance(step, Move) and t.lies == THREAD and t.where is not True]
@@ -280,16 +287,6 @@ def _fill(page: Page, value: Any, dtype: str) -> tuple[str, str]:
     return literal(value, dtype)
 
 
-def _cast(page: Page, x: str, src: str, dst: str) -> str:
-    """The value of ``x``, of element type ``src``, as ``dst``: what NumPy and ml_dtypes give.
-
-    To an integer type: cut off, of what lies beyond it the last value, of a NaN 0 (NumPy leaves those two open).
-    Different here: a NaN stays a NaN, but its sign and payload may change.
-    """
-    parts = (COMPLEX_PART.get(src), COMPLEX_PART.get(dst))
-    return str(page.macros("casts.cu.j2").cast(x, DTYPES[src], DTYPES[dst], *parts)).strip("\n")
-
-
 def _render_compute(page: Page, step: Compute, noted: bool) -> str:
     """One assignment: the tree over the texts of its operands."""
     wholes = [to_c(x) if isinstance(x, (int, Var)) else f"({to_c(x)})" for x in step.wholes]
@@ -316,17 +313,30 @@ def _shuffled_lane(step: Shuffle) -> tuple[str, str]:
 
 def _render_fetch(page: Page, step: Fetch, noted: bool) -> str:
     """An element as an integer of the kernel's; where it is not read another value stands for it."""
-    kind, text = int_type(step.var), element(step.src)
+    kind, text = int_type(step.test.raw if step.test else step.var), element(step.src)
     if step.where is not True:
         text = f"{to_c(step.where)} ? ({kind}){text} : {to_c(step.otherwise)}"
-    return str(page.steps.let(kind, step.var.name, text))
+    if step.test is None:
+        return str(page.steps.let(kind, step.var.name, text))
+    t, own = step.test, int_type(step.var)
+    names = t.raw.name, t.kept.name, step.var.name
+    return str(page.steps.tested_fetch(names, (kind, own), text, to_c(t.holds), to_c(t.instead)))
+
+
+def _render_pick(page: Page, step: Pick, noted: bool) -> str:
+    """An integer of the kernel's that a register has."""
+    kind = int_type(step.var)
+    text = element(step.src)
+    return str(
+        page.steps.let(kind, step.var.name, text if kind == DTYPES[step.src.memory.dtype].c else f"({kind}){text}")
+    )
 
 
 def _render_when(page: Page, step: When, noted: bool) -> str:
     around, page.is_conditional = page.is_conditional, True
     body = render_steps(page, step.body, noted)
     page.is_conditional = around
-    return str(page.steps.when(to_c(step.condition), body))
+    return str(page.steps.when(spell_condition(step.condition), body))
 
 
 def _render_block(page: Page, block: Block, noted: bool) -> str:
@@ -358,13 +368,14 @@ def _render_ladder(page: Page, step: Ladder) -> str:
 FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
     FILL.name: lambda page, step, srcs: _fill(page, step.value, step.dst.memory.dtype),
     CAST.name: lambda page, step, srcs: (
-        _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
+        cast_text(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
     ),
     BYTE_PERMUTE.name: lambda page, step, srcs: ("", ""),  # whole words: its own macro
 }  # fmt: skip
 TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Let: lambda page, step, noted: page.steps.let(int_type(step.var), step.var.name, to_c(step.value)),
     Fetch: _render_fetch,
+    Pick: _render_pick,
     Repeat: _render_repeat,
     When: _render_when,
     Block: _render_block,

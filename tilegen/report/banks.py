@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen import access
-from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES, BankTable
+from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, RED, SECTOR_BYTES, BankTable
 from tilegen.cost.accesses import Access
 from tilegen.cost.asynchronous import CP_ASYNC, WGMMA, WHOLE, count_cp_async, floor_cp_async
 from tilegen.cost.compiled import compiled_accesses
@@ -85,7 +85,7 @@ def _runs(a: Access, start: int, size: int) -> list[list[int]]:
 
 
 def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:
-    table: BankTable = access.bank_table("st" if a.partner else a.kind, a.width_bytes, first.offsets)
+    table: BankTable = access.bank_table("st" if a.partner or a.kind == RED else a.kind, a.width_bytes, first.offsets)
     phases = [
         {
             "lanes": list(phase.lanes),

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tilegen.access import KINDS, WARP_LANES
+from tilegen.access import KINDS, RED, WARP_LANES
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import describe_functions
 from tilegen.cost.accesses import Access
 from tilegen.cost.asynchronous import CP_ASYNC, TMA, WGMMA
 from tilegen.cost.compiled import compiled_accesses, list_needed
-from tilegen.cost.count import Counted, count_access
+from tilegen.cost.count import Counted, count_access, count_worst
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
 from tilegen.decisions import TILING, Choice, Cost, Operation
 from tilegen.layouts import read_mma
-from tilegen.plan import Block, Compute, Launch, Mma, Plan, Wgmma, all_steps, flatten
+from tilegen.plan import Block, Compute, Launch, Mma, Plan, Wgmma, all_steps, flatten, trust_data
 from tilegen.report.descriptors import list_descriptors
 from tilegen.report.mma_chain import describe_mma, mma_data
 from tilegen.report.summary import sum_up
@@ -29,11 +29,11 @@ _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
     SHARED.state: {
         "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
         "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC, "tma": (TMA,),
-        "wgmma": (WGMMA,),
+        "wgmma": (WGMMA,), "red": (RED,),
     },
-    GLOBAL.state: {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,)},
+    GLOBAL.state: {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,), "red": (RED,)},
 }  # fmt: skip
-_WHERE_USED = ("ldgsts", "tma", "wgmma")  # counters that are shown only for kernels that have such accesses
+_WHERE_USED = ("ldgsts", "tma", "wgmma", "red")  # counters that are shown only for kernels that have such accesses
 _WIDEST_BYTES = 16
 
 
@@ -57,6 +57,7 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
         "params": dict(launch.params),
         "summary": sum_up(plan, launch),
         **({"unused": list_unused(plan)} if with_derivations else {}),
+        "trust": trust_data(plan.trust),
         "choices": [choice_data(c) for c in plan.choices],
         **(_derive_tilings(plan.choices) if with_derivations else {}),
         "ops": [
@@ -131,18 +132,21 @@ def cost_data(cost: Cost) -> dict[str, int]:
 def _access_data(a: Access, launch: Launch) -> dict[str, Any]:
     c, active = count_access(a, launch, launch.interior), find_threads(a, launch, launch.interior)
     busy = sum(any(active[first : first + WARP_LANES]) for first in range(0, len(active), WARP_LANES))
-    shared = SPACES[c.space].has_banks
+    shared, worst = SPACES[c.space].has_banks, count_worst(a, launch, launch.interior)
     return {
         "buffer": c.buffer, "space": c.space, "kind": c.kind, "width_bytes": c.width_bytes,
         "text_width_bytes": a.text_bytes or c.width_bytes, "threads": sum(active),
         "idle_warps": -(-a.threads // WARP_LANES) - busy,
         "instructions": c.instructions, "wavefronts": c.wavefronts, "floor": c.floor, "bytes_floor": c.bytes_floor,
         "sectors": c.sectors, "sectors_floor": 0 if shared else count_needed_sectors((a,), launch, launch.interior),
+        **({} if worst is None else {"worst": worst}),
     }  # fmt: skip
 
 
 def _traffic(accesses: list[Access], launch: Launch) -> list[dict[str, Any]]:
-    """What an op moves of each global array, all of its accesses of one direction together."""
+    """What an op moves of each global array, all of its accesses of one direction together: the least, where memory
+    decides their places.
+    """
     inner = launch.interior
     return [
         {
@@ -150,7 +154,7 @@ def _traffic(accesses: list[Access], launch: Launch) -> list[dict[str, Any]]:
             "bytes": sum(count_bytes(a, launch, inner) for a in group),
             "sectors": sum(count_access(a, launch, inner).sectors for a in group),
             "sectors_floor": count_needed_sectors(group, launch, inner),
-        }
+        } | ({"decided_by_memory": True} if any(a.picked_bytes is not None for a in group) else {})
         for (_, name, writes), group in group_by_array(accesses).items()
     ]  # fmt: skip
 

@@ -15,7 +15,7 @@ from tilegen.decisions import count_words
 from tilegen.plan import Launch, Plan
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-_ADDS_UP = ("mma", "reduce")
+_ADDS_UP = ("mma", "reduce", "scan")
 _RESOURCES = {"memory": "memory", "shared": "shared memory", "issue": "instructions"}
 
 

@@ -38,7 +38,7 @@ _COSTS = {
 }  # fmt: skip
 KINDS = {
     "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async", "tma": "TMA",
-    "wgmma": "wgmma",
+    "wgmma": "wgmma", "red": "atomic update",
 } | {f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)}  # fmt: skip
 _CG = "cp.async.cg"
 KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
@@ -63,7 +63,7 @@ def explain_text(explained: Data, arch: Arch, shows_all: bool = False, only: int
         if only in (None, k + 1):
             parts.append([*_op(k + 1, op, shows_all), *_accesses(op, number, op["threads"], shows_all)])
         number += len(op["accesses"])
-    parts += [_totals(explained), _basis(arch)] if only is None else []
+    parts += [_totals(explained), list(say_trust(explained["trust"])), _basis(arch)] if only is None else []
     return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
 
@@ -219,12 +219,16 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
     edges = [f"    {at_edges} only at the edges of arrays: --all lists them"] if left else []
     if not accesses:
         return edges
-    rows, idle = [], dict[int, list[str]]()
+    rows, idle, decided = [], dict[int, list[str]](), list[str]()
     for number, a in _merge_alike(accesses):
         shared = SPACES[a["space"]].has_banks
         unit, count, floor = (
             ("wavefront", a["wavefronts"], a["floor"]) if shared else ("sector", a["sectors"], a["sectors_floor"])
         )
+        if "worst" in a:
+            least, worst = count_words(count, unit, f"{unit}s"), count_words(a["worst"], unit, f"{unit}s")
+            decided.append(f"    memory decides the places of {number}: {least} at the least, {worst} at the worst")
+            floor = None
         rows.append((
             number, a["buffer"], f"{a['space']} {KINDS[a['kind']]}", _say_width(a),
             f"{a['threads']} of {threads}", str(a["instructions"]), count_words(count, unit, f"{unit}s"),
@@ -238,6 +242,7 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
     warps = count_words(-(-threads // WARP_LANES), "warp", "warps")
     for n, names in idle.items():
         lines += wrap_line(f"    idle: {n} of {warps} in {', '.join(names)}", 6)
+    lines += [part for line in decided for part in wrap_line(line, 6)]
     return [*lines, *edges, *(line for t in op["traffic"] for line in _above_floor(t, shows_all))]
 
 
@@ -248,7 +253,7 @@ def _merge_alike(accesses: Sequence[tuple[int, Data]]) -> Iterator[tuple[str, Da
         if len(others) < _MANY_ALIKE:
             yield from ((f"#{number}", a) for number, a in ((first, one), *others))
         else:
-            sums = {key: one[key] * (1 + len(others)) for key in _SUMMED if one[key]}
+            sums = {key: one[key] * (1 + len(others)) for key in (*_SUMMED, "worst") if one.get(key)}
             yield f"#{first} to #{others[-1][0]}", {**one, **sums}
 
 
@@ -261,6 +266,8 @@ def _say_width(access: Data) -> str:
 def _above_floor(traffic: Data, shows_all: bool) -> list[str]:
     """A warning where an op touches a sector of an array more often than once."""
     sectors, floor, name = traffic["sectors"], traffic["sectors_floor"], traffic["buffer"]
+    if "decided_by_memory" in traffic:
+        return []
     if floor is None and not shows_all:
         return []  # the first line says so
     if floor is None:
@@ -309,6 +316,22 @@ def _uncertain(explained: Data) -> Iterator[str]:
         )
     if any(a["kind"] == TMA for a in accesses):
         yield "a box of TMA counts whole, its bytes and its sectors, also where it passes an array's end"
+
+
+def say_trust(trust: Data) -> Iterator[str]:
+    """What is proved, promised and claimed, apart; nothing of a kernel that rests on proofs alone."""
+    if not trust["promised"] and not trust["claimed"]:
+        return
+    rows = [
+        ("proved", "by build, where promises are kept", [*trust["proved"]]),
+        ("promised", "by the caller", [f"{p['array']} holds {p['says']}" for p in trust["promised"]]),
+        ("claimed", "by the author", [f"{c['buffer']}: {c['says']}" for c in trust["claimed"]]),
+        ("if a promise is false", "", [*trust["if_a_promise_is_false"]["says"]]),
+    ]
+    for word, who, lines in rows:
+        if lines:
+            yield f"{word}{', ' if who else ''}{who}:"
+            yield from (piece for line in lines for piece in wrap_line(f"  {line}", 4))
 
 
 def _basis(arch: Arch) -> list[str]:

@@ -36,7 +36,9 @@ class BufferFields(_Fields):
         "integers in another space: what all that is written there is proved to be",
     )
     distinct: bool = Field(
-        default=False, description="beside 'values': no value of 0 or more stands twice, as the caller promises"
+        default=False,
+        description="of an array, beside 'values': no value of 0 or more stands twice, as the caller promises; of "
+        "registers: so the author claims of all that a launch scatters by them",
     )
     offsets: int | str | None = Field(
         default=None,

@@ -116,7 +116,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields.partial and not space.is_callers:
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
-    for promise in ("distinct", "offsets"):
+    is_claim = space.is_held and fields.distinct and DTYPES.get(fields.dtype, DTYPES["int8"]).kind in ("int", "uint")
+    for promise in ("offsets",) if is_claim else ("distinct", "offsets"):
         if getattr(fields, promise) not in (None, False) and not space.is_callers:
             message = f"'{promise}' is what a caller promises of a global array, and {what} is {fields.scope}"
             findings.report("TG106", message, node[promise].mark, "remove it")
@@ -126,6 +127,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     shape = _read_shape(node["shape"], state, what, space, findings)
     if shape is None or len(findings.found) > ok:
         return None
+    values = None if is_claim and fields.values is None else read_promise(node, fields, shape, state.params)
     layout_node = node.get("layout")
     if space.has_cells:
         require_layout(layout_node, shape, fields.dtype, what, key.mark)
@@ -136,7 +138,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
             check_layout_fits(layouts.row_major(shape), shape, state, what, space, fields.dtype, place)
         return Buffer(
             key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
-            over=tuple(fields.over or ()), values=read_promise(node, fields, shape, state.params),
+            over=tuple(fields.over or ()), values=values, is_distinct=is_claim,
         )  # fmt: skip
     layout = layouts.row_major(shape)
     if layout_node:
@@ -146,7 +148,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
-        partial=fields.partial, over=tuple(fields.over or ()), values=read_promise(node, fields, shape, state.params),
+        partial=fields.partial, over=tuple(fields.over or ()), is_distinct=is_claim,
+        values=values,
     )  # fmt: skip
 
 

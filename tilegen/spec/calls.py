@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import re
+from collections.abc import Iterator
 from collections.abc import Mapping as Dict
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
+from tilegen.arithmetic import Element
+from tilegen.arithmetic import Node as Formula
 from tilegen.errors import Mark
-from tilegen.index import sub
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spec.buffer_models import MAX_RANK
 from tilegen.spec.computed import Known, parse_formula
-from tilegen.spec.data import Call, Expression, Region, SlotName
-from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw
-from tilegen.spec.form import OpForm, list_fields, name_of_result, operand_field, result_field
+from tilegen.spec.data import Call, Expression, Region
+from tilegen.spec.findings import Flawed, Passage, raise_flaw
+from tilegen.spec.form import OpForm, list_fields, operand_field, result_field
+from tilegen.spec.formulas import Collected
 from tilegen.spec.models import check_fields, field_names, is_misspelt
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, find_node, list_words
@@ -26,10 +28,12 @@ from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import Cases, check_region_range
 from tilegen.spec.regions import check_limit, parse_region
+from tilegen.spec.results import check_names, check_results, find_result, names_of_results
 from tilegen.spec.shapes import check_apart, check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
+from tilegen.spec.terms import SlotName
 from tilegen.spec.waits import read_when
 
 _DST = "dst"  # the field whose names are those that an expression gives values to
@@ -139,7 +143,7 @@ def _read_operands(op: _Reading) -> _Operands:
     for name, operand in operands.items():
         with around.findings.collect():
             if isinstance(operand, Scalar) and isinstance(operand.value, str):  # all else is reported with the fields
-                regions[name] = _parse_region(operand.passage, op.names, around)
+                regions[name] = _parse_region(operand.passage, op.names, around, bool(op.form.index))
     wanted = (name for name in op.form.operands if name not in op.form.optional)
     are_read = len(regions) == len(operands)
     are_there = are_read and are_named and all(list_fields(operands, (name,)) for name in wanted)
@@ -168,7 +172,7 @@ def _check_regions(op: _Reading, regions: Items[Region], cases: Cases | None) ->
 
 def _check_edge(op: _Reading, operands: _Operands, regions: Items[Region]) -> None:
     """Reports TG212 where nothing has an edge to clip at."""
-    are_local = operands.are_read and not any(r.buffer.traits.is_array for r in regions)
+    are_local = operands.are_read and not op.form.index and not any(r.buffer.traits.is_array for r in regions)
     if op.clips and operands.regions and are_local and op.edge is not None and op.fields is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         op.around.findings.report("TG212", message, op.edge.mark, "remove it")
@@ -202,8 +206,12 @@ def _read_expression(op: _Reading, regions: Dict[str, Region]) -> Expression | N
     text = node.get(form.expression) if form.expression else None
     if form.named and form.named not in node and is_misspelt(form.named, node, field_names(form.model)):
         return None
-    if not isinstance(text, Scalar) or not isinstance(text.value, (str, int, float)) or isinstance(text.value, bool):
+    is_text = (
+        isinstance(text, Scalar) and isinstance(text.value, (str, int, float)) and not isinstance(text.value, bool)
+    )
+    if not is_text and not form.index:
         return None  # reported with the fields
+    mark = op.key.mark if text is None else text.mark
     named = _read_named(node.get(form.named) if form.named else None, names, around)
     if named is None:
         return None
@@ -211,20 +219,55 @@ def _read_expression(op: _Reading, regions: Dict[str, Region]) -> Expression | N
     def operand(name: str) -> Region | None:
         if name in named:
             return named[name]
-        if (written := find_result(name, regions, text.mark)) is not None:
+        if (written := find_result(name, regions, mark)) is not None:
             return written
         if name not in around.buffers.found and name not in around.buffers.broken:
             return None
-        passage = Passage(name, lambda start, end: text.mark)
+        passage = Passage(name, lambda start, end: mark)
         return _parse_region(passage, names, around)
 
     params = {p.name: p for p in around.buffers.params.runtime}
     names = replace(names, beside=(*named, *around.buffers.found, *params)).advise(THREAD_AXES, lambda axis: _PLACE)
     most = (1 << 30,) * MAX_RANK
     known, results = Known(names, operand, params), names_of_results(form, regions)
+    if form.index:
+        return _read_indexed(op, regions, known)
+    assert isinstance(text, Scalar)
     first = parse_formula(text.passage, known, most, results)
     extents = form.extents(op.fields, regions, tuple(first.operands.values()))
     return parse_formula(text.passage, known, extents, results)
+
+
+def _read_indexed(op: _Reading, regions: Dict[str, Region], known: Known) -> Expression | None:
+    """Each element and its place, as two trees over the same operands; a region is an operand that no name has.
+
+    Raises TG212 where elements are given twice, or not at all.
+    """
+    form, given = op.form, [name for name in (op.form.source, op.form.expression) if name in op.node]
+    if len(given) != 1:
+        message = f"{form.name} takes one of '{form.source}' and '{form.expression}'"
+        raise Flawed("TG212", message, op.key.mark, f"write '{form.source}: x' or '{form.expression}: 1'")
+    texts = [(name, op.node.get(name)) for name in (given[0], form.index)]
+    extents: tuple[int, ...] = (1 << 30,) * MAX_RANK
+    for _ in range(2):  # the operands say which shape index(d) counts in
+        collected, trees = Collected(), list[Formula]()
+        for name, text in texts:
+            if not isinstance(text, Scalar) or isinstance(text.value, bool):
+                return None  # reported with the fields
+            if name == form.source or (name == form.index and _names_region(text.text, op.around)):
+                region = _parse_region(text.passage, op.names, op.around)
+                collected.operands[f".{name}"] = region
+                trees.append(Element(list(collected.operands).index(f".{name}"), region.buffer.dtype))
+            else:
+                trees += parse_formula(text.passage, known, extents, (), collected).trees
+        extents = form.extents(op.fields, regions, tuple(collected.operands.values()))
+    return Expression(tuple(trees), tuple(collected.wholes), dict(collected.operands))
+
+
+def _names_region(text: str, around: Surroundings) -> bool:
+    """Is a text a region, and no expression of several?"""
+    found = re.fullmatch(r"\s*([A-Za-z_]\w*)\s*(\[[^\]]*\])?\s*", text)
+    return found is not None and (found[1] in around.buffers.found or found[1] in around.buffers.broken)
 
 
 _PLACE = "index(d) is the place along dimension d of what is written"
@@ -251,10 +294,10 @@ def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[s
     return found if len(found) == len(node.entries) else None
 
 
-def _parse_region(passage: Passage, names: Names, around: Surroundings) -> Region:
+def _parse_region(passage: Passage, names: Names, around: Surroundings, may_be_open: bool = False) -> Region:
     """A region that an op names: the first says whose threads a ``tiled_mma`` numbers."""
     buffers = around.buffers
-    region = parse_region(passage, buffers.found, frozenset(buffers.broken), names)
+    region = parse_region(passage, buffers.found, frozenset(buffers.broken), names, may_be_open)
     buffer = region.buffer
     if not buffer.traits.is_held or buffer.is_auto or buffer.root in buffers.scopes:
         return region
@@ -308,57 +351,3 @@ def list_operands(form: OpForm, node: Mapping) -> Iterator[tuple[str, Node]]:
             yield from ((result_field(name, key.text), one) for key, one in value.entries)
         else:
             yield name, value
-
-
-def check_names(form: OpForm, node: Mapping, taken: Dict[str, Collection[str]], findings: Findings) -> bool:
-    """Reports names of results that mean something else (TG107, TG108); true if none does. ``taken``: names, by what
-    they are of.
-    """
-    given, before = node.get(_DST), len(findings.found)
-    if _DST not in form.several or not isinstance(given, Mapping):
-        return True
-    for key, _ in given.entries:
-        with findings.collect():
-            check_name(key.passage, "result")
-            for kind, names in taken.items():
-                if key.text in names:
-                    message = f"'{key.text}' already names {kind}"
-                    raise Flawed("TG108", message, key.mark, "give the result another name")
-    return len(findings.found) == before
-
-
-def names_of_results(form: OpForm, regions: Dict[str, Region]) -> tuple[str, ...]:
-    """The names that the results of a call have, () for the only one without a name."""
-    fields = list_fields(regions, (_DST,)) if _DST in form.several else ()
-    return tuple(name for name in map(name_of_result, fields) if name)
-
-
-def find_result(name: str, regions: Dict[str, Region], mark: Mark) -> Region | None:
-    """The region of a buffer that an expression names, where the op writes it. Raises TG111 where it writes several."""
-    found = [regions[field] for field in list_fields(regions, (_DST,)) if regions[field].buffer.name == name]
-    if len(found) > 1:
-        hint = f"give the one that is meant a name: 'with: {{NAME: \"{found[0].text}\"}}'"
-        raise Flawed("TG111", f"'{name}' is one region here, and several of it are written", mark, hint)
-    return found[0] if found else None
-
-
-def check_results(form: OpForm, regions: Dict[str, Region], node: Mapping, mark: Mark) -> None:
-    """Each of several results has its own place. Raises TG212 for two that have elements in common wherever it runs."""
-    for name in form.several:
-        for one, other in combinations(list_fields(regions, (name,)), 2):
-            a, b = regions[one], regions[other]
-            if _always_meet(a, b):
-                at = find_node(node, other)
-                message = f"the results '{name_of_result(one)}' and '{name_of_result(other)}' overlap: "
-                message += f"'{a.text}' and '{b.text}'"
-                raise Flawed("TG212", message, at.mark if at else mark, "each result has elements of its own")
-
-
-def _always_meet(a: Region, b: Region) -> bool:
-    """Have two regions of one buffer elements in common, whatever their begins are? What another view has is not
-    asked here: the proofs see whose bytes it writes.
-    """
-    if a.buffer.name != b.buffer.name:
-        return False
-    away = [sub(x, y) for x, y in zip(a.begins, b.begins, strict=True)]
-    return all(isinstance(x, int) and -n < x < m for x, n, m in zip(away, a.lengths, b.lengths, strict=True))

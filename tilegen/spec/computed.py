@@ -12,7 +12,8 @@ from tilegen.near_words import find_near
 from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
 from tilegen.spec.findings import Passage, shorten
-from tilegen.spec.formulas import FLOAT, TOKEN, FormulaParser, term_of
+from tilegen.spec.formulas import FLOAT, TOKEN, Collected, FormulaParser
+from tilegen.spec.meeting import term_of
 from tilegen.spec.names import Names, check_name
 from tilegen.spec.words import Token, split_tokens
 
@@ -32,15 +33,20 @@ class Known:
     takes_parts: bool = True
 
 
-def parse_formula(passage: Passage, known: Known, extents: Sequence[int], results: Sequence[str] = ()) -> Expression:
+def parse_formula(
+    passage: Passage, known: Known, extents: Sequence[int], results: Sequence[str] = (),
+    collected: Collected | None = None,
+) -> Expression:  # fmt: skip
     """All of ``passage`` as an expression that computes, behind names of values: ``t = x + y; t * t``.
 
     With names of ``results`` the text is nothing but values with names, among them each result:
-    ``t = x + y; sum = t; square = t * t``. Raises Flawed TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
+    ``t = x + y; sum = t; square = t * t``. ``collected``: what other expressions of the op
+    name. Raises Flawed TG105, TG107, TG108, TG111, TG112 or TG113 at its characters.
     """
     parser = FormulaParser(
         passage, known.names, split_tokens(passage, TOKEN),
         operand=known.operand, params=known.params, extents=extents, takes_parts=known.takes_parts,
+        collected=Collected() if collected is None else collected,
     )  # fmt: skip
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")

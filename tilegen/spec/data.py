@@ -20,6 +20,7 @@ from tilegen.spec.form import OpForm, WholeForm, list_fields, operand_field
 from tilegen.spec.nodes import Node as WrittenNode
 from tilegen.spec.nodes import Scalar, find_node
 from tilegen.spec.tables import Read
+from tilegen.spec.terms import BarrierTerms, RoleTerms, SlotName
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Buffer:
     parent: str = ""  # of a view that has no layout of its own but follows another buffer's: that buffer
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
+    is_distinct: bool = False  # of registers: the author claims that no value of 0 or more stands in two of a launch
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
     values: Values | None = None  # of a global array: what its caller promises of every element
     is_unwritten: bool = False  # of a workspace: no pass before this one writes it
@@ -67,7 +69,8 @@ class Region:
     """A box of a buffer: a begin (an Index over loops, params and axes) and a constant length per dimension.
 
     ``kept[d]`` is False where an index dropped the dimension. ``shape`` is the lengths of the kept dimensions.
-    ``limits``: of dimensions that have one, what lies there or beyond counts as past the array's end.
+    ``limits``: of dimensions that have one, what lies there or beyond counts as past the array's end. ``open``:
+    dimensions of which all is meant though the launch alone knows how much that is; their length here is 1.
     """
 
     buffer: Buffer
@@ -77,6 +80,7 @@ class Region:
     text: str = field(default="", compare=False)
     mark: Mark | None = field(default=None, compare=False)
     limits: tuple[tuple[int, Index], ...] = ()
+    open: tuple[int, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -87,44 +91,6 @@ class Region:
         """Where each dimension ends: the array's extent, or a limit before it."""
         limits = dict(self.limits)
         return tuple(minimum(limits[d], n) if d in limits else n for d, n in enumerate(self.buffer.shape))
-
-
-@dataclass(frozen=True)
-class RoleTerms:
-    """A part of the threads: whole warps, which lie in the CTA from thread ``first`` on.
-
-    ``registers`` of a thread while the role runs, 0: as many as the launch gives.
-    """
-
-    name: str
-    threads: int
-    registers: int = 0
-    first: int = 0
-    mark: Mark | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class BarrierTerms:
-    """Declared mbarriers. ``open``: a wait for phase E is for the one before; the first of all passes."""
-
-    name: str
-    slots: int
-    open: bool = False
-    mark: Mark | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True)
-class SlotName:
-    """An mbarrier: one of the array that is declared, or that copies declare by naming it.
-
-    ``count``: E where it is written as ``E % slots``; phase E // slots of it is meant. None for another spelling.
-    """
-
-    name: str
-    index: Index = 0
-    count: Index | None = None
-    slots: int = 0
-    mark: Mark | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -182,6 +148,11 @@ class Call:
         return (getattr(self.fields, self.form.peers) or "") if self.form.peers else ""
 
     @property
+    def accumulates(self) -> str:
+        """The function by which what the call writes is updated atomically, one of ``arithmetic.UPDATES``, or ""."""
+        return (getattr(self.fields, self.form.accumulates) or "") if self.form.accumulates else ""
+
+    @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the call reads."""
         return tuple(self.regions[name] for name in self.fields_read)
@@ -190,6 +161,12 @@ class Call:
     def fields_read(self) -> tuple[str, ...]:
         """The fields of the regions that the call reads, those of its expression last."""
         return _list_read(self)
+
+    @property
+    def sources(self) -> tuple[Region, ...]:
+        """The regions that the call reads, without those that it accumulates into."""
+        updated = self.fields_written if self.accumulates else ()
+        return tuple(self.regions[name] for name in self.fields_read if name not in updated)
 
     @property
     def written(self) -> tuple[Region, ...]:
@@ -210,7 +187,8 @@ class Call:
 @keep
 def _list_read(call: Call) -> tuple[str, ...]:
     form = call.form
-    named = (*form.reads, *form.updates, *(form.writes if form.takes_written(call.fields) else ()))
+    takes = form.takes_written(call.fields) or call.accumulates
+    named = (*form.reads, *form.updates, *(form.writes if takes else ()))
     computed = call.expression.operands if call.expression else ()
     return (*list_fields(call.regions, named), *map(operand_field, computed))
 
@@ -356,8 +334,9 @@ class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
-    for the kernel as a whole before its ops were planned. Two specs are equal that say the same kernel: where a spec
-    comes from (``path``, ``text``, ``whole``) and why it is as it is (``choices``, ``notes``) do not count.
+    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
+    that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
+    (``choices``, ``notes``) do not count, and no more does what runs ``before``.
     """
 
     kernel: str
@@ -383,6 +362,7 @@ class Spec:
     ops_mark: Mark | None = field(default=None, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
     version: int = field(default=0, compare=False)  # of the language, as the text says; 0 where it does not
+    before: tuple[Any, ...] = field(default=(), repr=False, compare=False)  # the passes that run before it
     known: tuple[Index, ...] = ()  # conditions on params that hold in every launch; a text has none, proofs do
     elements: tuple[str, ...] = ()  # params that stand for elements of tables, where proofs take these for sizes
 

@@ -36,7 +36,8 @@ MAX_DEPTH = 24
 _VALUE_LIMIT = 1 << 62  # beyond, an offset in bytes could leave 64 bits
 
 BINDING = {
-    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6,
+    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8,
+    "+": 9, "-": 9, "*": 10, "//": 10, "%": 10,
 }  # fmt: skip
 _NOT_BINDING = 3
 _CHOICE = re.compile(r"((?:(?! if | else ).)*) if ((?:(?! if | else ).)*) else ((?:(?! if | else ).)*)")  # Python's

@@ -38,10 +38,13 @@ class OpForm:
     ``expression`` is the field that holds what the op computes, ``named`` the one that gives names to regions there.
     ``several``: of what is written, the fields that may be a mapping of names to regions, one for each result.
     ``optional`` are operands that may be left out; ``takes_written(fields)``: what is written is read before.
+    ``accumulates``: the field that says by which function what is written is updated atomically, "" if the op has none.
     ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong, at a field, or
     None; ``check(fields, regions, expression)`` what is wrong with the shapes: without one, all are equal but for
     extents of 1; ``check_dtypes(fields, regions)`` what is wrong with the types of elements. ``extents`` is the shape
-    that index(d) counts in.
+    that index(d) counts in. ``index``: the field that says where in what is written each element goes, a region or an
+    expression; ``source`` then names the region that may stand in the place of ``expression``. What the op computes is
+    then two trees, of the elements and of their places.
     """
 
     name: str
@@ -53,11 +56,14 @@ class OpForm:
     peers: str = ""
     edge: str = ""
     pad: str = ""
+    accumulates: str = ""
     conditions: tuple[str, ...] = ()
     check_fields: Callable[[Any], Flaw | None] = field(default=lambda fields: None, compare=False)
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)
     expression: str = ""
     named: str = ""
+    index: str = ""
+    source: str = ""
     several: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     check: Callable[[Any, Mapping[str, Any], Any], Flaw | None] | None = field(default=None, compare=False)

@@ -18,50 +18,37 @@ from tilegen.arithmetic import (
     Node,
     Parameter,
     Whole,
-    common_type,
-    to_type,
     type_of_element,
 )
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
 from tilegen.dtypes import DTYPES
-from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
+from tilegen.index import Index, Var, bound, least, not_
 from tilegen.near_words import suggest
 from tilegen.plan import Param
 from tilegen.spec.data import Region
 from tilegen.spec.expressions import BINDING, Parser, Value
 from tilegen.spec.findings import Flawed, shorten
+from tilegen.spec.meeting import Term, find_meeting_type, join_numbers, make_number, term_of, type_number, wrap_number
 from tilegen.spec.words import Token
 
 TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),\[\]:;=])",
+    r"|(?P<symbol>//|<<|>>|<=|>=|==|!=|&(?!&)|\|(?!\|)|[-+*/%<>(),\[\]:;=^~])",
     re.ASCII,
 )
 FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
-_ARITHMETIC = ("+", "-", "*", "/", "//", "%")
+_HEXADECIMAL = re.compile(r"0[xX][0-9A-Fa-f]+\Z")
 _CALLS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ("neg", "and", "or", "not", *INTS, *FLOATS))
+_BITS = ("&", "|", "^", "<<", ">>")
 _WRITTEN = {  # functions of one argument that others have, in the words of this table
     "relu": "max({x}, 0)", "sqr": "{x} * {x}", "square": "{x} * {x}", "silu": "{x} * sigmoid({x})", "fabs": "abs({x})",
     "round": "floor({x} + 0.5)", "ceil": "-floor(-{x})",
 }  # fmt: skip
-_NEGATION = 6  # how tightly a sign binds: as a product
-
-
-@dataclass(frozen=True)
-class Term(Value):
-    """A part of an expression: an integer of the place (``node`` is None), or a node of a tree."""
-
-    node: Node | None = None
-
-    @property
-    def type(self) -> str:
-        if self.node is not None:
-            return self.node.type
-        return "bool" if self.is_condition else "int32" if bound(self.index) <= INT_LIMIT else "int64"
+_NEGATION = BINDING["*"]  # how tightly a sign binds: as a product
 
 
 @dataclass
-class _Collected:
+class Collected:
     """What the expression names: its operands in order of appearance, and the integers of its tree."""
 
     operands: dict[str, Region] = field(default_factory=dict)
@@ -79,7 +66,7 @@ class FormulaParser(Parser):
     operand: Callable[[str], Region | None] = lambda name: None
     params: Mapping[str, Param] = field(default_factory=dict)
     extents: Sequence[int] = ()
-    collected: _Collected = field(default_factory=_Collected)
+    collected: Collected = field(default_factory=Collected)
     takes_parts: bool = True
     named: dict[str, Value] = field(default_factory=dict)  # values that the expression names itself
     unread: dict[str, Token] = field(default_factory=dict)  # names that nothing has used yet
@@ -129,6 +116,16 @@ class FormulaParser(Parser):
         if token.kind == "name" and token.text == "inf":
             self.advance()
             return self.made(Literal(float("inf"), "float32"), token.start, token.end)
+        if token.text == "~" and token.kind == "symbol":
+            self.advance()
+            operand = self.read(_NEGATION)
+            number = term_of(operand).number
+            if number is not None and 0 <= number < 1 << 63:  # the bits of the type that it meets
+                return make_number(~number, token.start, operand.end, wraps=True)
+            return self.apply("~", [operand], token, operand.end)
+        if token.kind == "name" and self.tokens[self.at + 1].text == "(" and token.text in INTS:
+            self.advance()
+            return self.read_conversion(token)
         if token.kind == "name" and self.tokens[self.at + 1].text == "(" and token.text in (*_CALLS, "index"):
             self.advance()
             return self.read_index(token) if token.text == "index" else self.read_function(token)
@@ -147,6 +144,10 @@ class FormulaParser(Parser):
         return super().read_operand()
 
     def read_number(self, token: Token) -> Value:
+        if _HEXADECIMAL.match(token.text):
+            if int(token.text, 16) >= 1 << 64:
+                raise self.fault("this number does not fit 64 bits", token, "TG112", "no type holds it")
+            return Value(int(token.text, 16), token.start, token.end)
         suffixed = re.match(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)[A-Za-z]+\Z", token.text)
         if suffixed and not token.text.startswith("0x"):
             hint = f"write {suffixed[1]}: constants have the type of what they meet"
@@ -208,6 +209,22 @@ class FormulaParser(Parser):
             raise self.fault(message, word, hint=self.say_nested(word.text, args))
         return self.apply(word.text, args, word, end)
 
+    def read_conversion(self, word: Token) -> Value:
+        """``uint32(x)`` and its kin: an integer or a condition in that type, modulo its size."""
+        type_ = word.text
+        self.expect("(")
+        value = self.read_inside()
+        end = self.expect(")").end
+        term = term_of(value)
+        if term.type in FLOATS:
+            text = shorten(self.passage.text[value.start : value.end])
+            hint = "an op whose dst holds integers rounds, 'cast' cuts off"
+            raise self.fault(f"'{type_}' takes integers, and '{text}' is {term.type}", word, hint=hint)
+        if term.number is not None:
+            return self.made(wrap_number(term.number, type_), word.start, end)
+        node = self.node_of(term)
+        return self.made(node if node.type == type_ else Apply(type_, (node,), type_), word.start, end)
+
     def say_call(self, word: Token) -> str:
         if word.text in _WRITTEN:
             return f"write '{_WRITTEN[word.text].format(x=self.find_argument(word))}'"
@@ -228,7 +245,9 @@ class FormulaParser(Parser):
     # ------------------------------------------------------------ operators
     def negate(self, token: Token, value: Value) -> Value:
         term = self.number_of(value, token)
-        if isinstance(term.node, Literal):
+        if term.number is not None and term.type != "uint64":
+            return make_number(-term.number, token.start, value.end)
+        if isinstance(term.node, Literal) and term.type in FLOATS:
             return self.made(Literal(-term.node.value, term.node.type), token.start, value.end)
         return self.apply("neg", [value], token, value.end)
 
@@ -238,7 +257,11 @@ class FormulaParser(Parser):
         is_safe = symbol != "-" or least(left.index) >= bound(right.index) - 1
         if symbol == "/":
             self.refuse_integers(operator, left, right)
-        elif are_integers and is_safe:
+        elif symbol in _BITS:
+            self.refuse_conditions(operator, left, right)
+        if (number := join_numbers(symbol, term_of(left), term_of(right))) is not None:
+            return make_number(number, left.start, right.end)
+        if symbol not in ("/", *_BITS) and are_integers and is_safe:
             return super().combine(operator, left, right)
         if symbol in ("//", "%") and _node(right) is None and right.index == 0:
             self.check_divisor(right)
@@ -255,6 +278,13 @@ class FormulaParser(Parser):
                 f"write '{shorten(f'{above} // {below}')}' for a whole quotient, '{shorten(real)}' for a float",
             )  # fmt: skip
 
+    def refuse_conditions(self, operator: Token, left: Value, right: Value) -> None:
+        """Raise TG111 for '&' and '|' of conditions, which 'and' and 'or' join."""
+        word = {"&": "and", "|": "or"}.get(operator.text)
+        if word and all(term_of(value).type == "bool" for value in (left, right)):
+            message = f"'{operator.text}' takes the bits of integers, and both sides are conditions"
+            raise self.passage.fault("TG111", message, left.start, right.end, f"write '{word}'")
+
     def apply(self, name: str, args: Sequence[Value], word: Token, end: int, start: int | None = None) -> Value:
         """A function of the table, its arguments brought to one type; raises TG111 for types that it does not take."""
         row = FUNCTIONS[name]
@@ -263,11 +293,12 @@ class FormulaParser(Parser):
             return self.made(Apply(name, tuple(nodes), "bool"), word.start if start is None else start, end)
         chosen = [self.condition_of(args[0], word)] if name == "where" else []
         numbers = [self.number_of(a, word) for a in args[len(chosen) :]]
-        type_ = common_type([t.type for t in numbers], floating=name == "/" or row.takes == FLOATS)
+        type_ = find_meeting_type(self.passage, name, numbers, word)
         if type_ not in row.takes:
             wanted = "integers" if row.takes == INTS else " or ".join(row.takes)
-            raise self.fault(f"'{name}' takes {wanted}, not {type_}", word)
-        nodes = [*map(self.node_of, chosen), *(to_type(self.node_of(t), type_) for t in numbers)]
+            hint = "write 'x * x' for a square" if name == "^" else ""
+            raise self.fault(f"'{name}' takes {wanted}, not {type_}", word, hint=hint)
+        nodes = [*map(self.node_of, chosen), *(type_number(self.node_of(t), type_) for t in numbers)]
         result = Apply(name, tuple(nodes), type_of(name, (type_,)))
         return self.made(result, word.start if start is None else start, end)
 
@@ -319,11 +350,6 @@ def coordinate(d: int, extent: int) -> Var:
 
 def _node(value: Value) -> Node | None:
     return value.node if isinstance(value, Term) else None
-
-
-def term_of(value: Value) -> Term:
-    """A value of a parser, which may be an integer of the place, as a term."""
-    return value if isinstance(value, Term) else Term(value.index, value.start, value.end, value.is_condition)
 
 
 _SAID = {

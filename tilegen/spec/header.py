@@ -15,7 +15,6 @@ from tilegen.near_words import suggest
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.absent import refuse_later, suggest_arch
-from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Findings, Flawed, shorten
 from tilegen.spec.launch_models import ClusterFields, GridFields
@@ -24,6 +23,7 @@ from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.params import Params, read_params
 from tilegen.spec.roles import MAX_THREADS, check_registers, read_barriers, read_roles
+from tilegen.spec.terms import BarrierTerms, RoleTerms
 
 _NOT_LAUNCHED = "'{name}' is not known here: the launch is a function of params only"
 

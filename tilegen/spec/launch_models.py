@@ -31,7 +31,11 @@ class ClusterFields(Fields):
 class ParamFields(Fields):
     """A parameter whose value is known when the kernel is launched."""
 
-    dtype: Literal["int32", "float32"] = Field(default="int32", description="the type of the kernel's argument")
+    dtype: Literal["int32", "float32", "uint32"] = Field(
+        default="int32",
+        description="the type of the kernel's argument: an int32 is a size, of 1 or more; float32 and uint32 "
+        "stand in 'expr' alone, and may be 0",
+    )
     default: int | float = Field(description="the value that verify and bench use")
     multiple_of: int = Field(
         default=1, ge=1, description="every value is a multiple of this; vector widths follow from it"

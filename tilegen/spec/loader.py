@@ -11,6 +11,7 @@ from tilegen.index import Var, bound
 from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spaces import Space
+from tilegen.spec.accumulated import check_accumulated, check_unordered
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec, Statement
@@ -63,6 +64,8 @@ def read_spec(root: Mapping, reading: Reading, findings: Findings, is_pass: bool
     check_clusters(spec, findings)
     check_overlap(spec, findings)
     check_tables(spec, findings)
+    check_accumulated(spec, findings)
+    check_unordered(spec, findings)
     findings.raise_all()
     return spec
 

@@ -299,7 +299,7 @@ PRELUDE = frozenset(
     half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16
     e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2 float_to_e4m3_saturated float_to_e5m2_saturated
     hidden_zero negate_int min_int max_int
-    exp2_approx floor_div floor_mod
+    exp2_approx floor_div floor_mod shift_left shift_right
     load_stream_1 load_stream_2 load_stream_4 load_stream_8 load_stream_16
     load_stream_after_1 load_stream_after_2 load_stream_after_4 load_stream_after_8 load_stream_after_16
     store_stream_1 store_stream_2 store_stream_4 store_stream_8 store_stream_16
@@ -314,8 +314,10 @@ PRELUDE = frozenset(
     wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
     """.split()  # noqa: SIM905
 )
-# One for each N and each way in which a and b lie; one for each two types.
-_OF_MANY = re.compile(r"(wgmma_m64n\d+k\d+_\w+|keep_register|(int|float|double)_(cut_)?to_u?int\d+)\Z")
+# One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types.
+_OF_MANY = re.compile(
+    r"(wgmma_m64n\d+k\d+_\w+|red_(global|shared)_\w+|tma_reduce_[a-z]+_[1-5]d|keep_register|(u?int|float|double)_(cut_)?to_u?int\d+)\Z"
+)
 
 
 def is_macro(name: str) -> bool:

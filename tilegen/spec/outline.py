@@ -22,7 +22,6 @@ from tilegen.spec.data import (
     Loop,
     Nest,
     RoleBlock,
-    RoleTerms,
     Spec,
     Statement,
     WhenStatement,
@@ -31,6 +30,7 @@ from tilegen.spec.data import (
 from tilegen.spec.phases import announced_bytes_of, barriers_of, trips_of
 from tilegen.spec.program import Program
 from tilegen.spec.tables import Read
+from tilegen.spec.terms import RoleTerms
 
 KINDS = get_args(Statement)
 _NEAR = (1 << 10, 4, 4)  # how far from the middle of a grid a CTA away from the edges is looked for

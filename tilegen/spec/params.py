@@ -37,7 +37,8 @@ class Params:
         values: dict[str, Index] = {c.name: c.value for c in self.constants}
         values |= {p.name: p.var for p in arguments(self.runtime) if p.var is not None}
         others = [p for p in self.runtime if p.var is None]
-        unused = {p.name: Flaw(FORBIDDEN, f"'{p.name}' is a {p.dtype}, not an integer") for p in others}
+        words = {"uint32": "of uint32, which 'expr' of an op alone names", "float32": "a float32, not an integer"}
+        unused = {p.name: Flaw(FORBIDDEN, f"'{p.name}' is {words[p.dtype]}") for p in others}
         return Names(values, unused, frozenset(self.broken))
 
     @property
@@ -169,11 +170,26 @@ def _check_override(name: str, override: float | None, value: int) -> int:
     return int(override)
 
 
+def _read_bits(name: str, default: float, node: Mapping, override: float | None) -> int:
+    """The value of a uint32 param. Raises TG103 for what is no integer, TG106 for one that uint32 does not hold."""
+    value = default if override is None else override
+    place = node["default"].mark if override is None else None
+    said = f"the default of '{name}'" if override is None else f"'{name}' {_OVERRIDE}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise Flawed("TG103", f"{said} is an integer, as a uint32 is, not {shorten(repr(value))}", place)
+    if not 0 <= value < 1 << 32:
+        raise Flawed("TG106", f"{said} must be from 0 to {(1 << 32) - 1}, not {shorten(str(value))}", place)
+    return int(value)
+
+
 def _make_param(name: str, fields: ParamFields, node: Mapping, override: float | None) -> Param:
-    if fields.dtype == "float32":
+    if fields.dtype != "int32":
         for word in ("multiple_of", "max"):
             if word in node:
-                raise Flawed("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
+                raise Flawed("TG101", f"a {fields.dtype} param has no '{word}'", node.key(word).mark, "remove it")
+    if fields.dtype == "uint32":
+        return Param(name, "uint32", _read_bits(name, fields.default, node, override))
+    if fields.dtype == "float32":
         value = fields.default if override is None else override
         if isinstance(value, bool) or not isinstance(value, Real):
             message = f"'{name}' is set to {shorten(repr(value))}, which is no number {_OVERRIDE}"

@@ -12,6 +12,7 @@ from tilegen.near_words import find_near, suggest
 from tilegen.plan import RESIDENT_CTAS, CountedCtas, Param
 from tilegen.scopes import COUNT_AXES, CTA_AXES
 from tilegen.spaces import SPACES, Space
+from tilegen.spec.accumulated import check_unordered, find_unordered
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.data import Spec, WholeCall
 from tilegen.spec.expressions import read_condition
@@ -42,6 +43,7 @@ class _Passes:
     grids: dict[str, Mapping | None] = field(default_factory=dict)  # of passes by name, the section 'grid'
     counts: dict[str, CountedCtas] = field(default_factory=dict)  # by the param's name
     broken: set[str] = field(default_factory=set)  # passes in which something is wrong: it was reported
+    unordered: frozenset[str] = frozenset()  # arrays of sums of floats whose order nobody knows
 
 
 def read_program(root: Mapping, reading: Reading, findings: Findings) -> Program:
@@ -161,6 +163,9 @@ def _read_pass(kernel: str, node: Mapping, names: Names, state: _Passes) -> None
         state.broken.add(name)
         return
     _refuse_passes(spec)
+    if state.unordered:
+        check_unordered(spec, state.findings, state.unordered)
+    state.unordered |= find_unordered(spec, state.unordered)
     spec = _mark_unwritten(spec, [one.spec for one in state.passes])
     for p in spec.params:
         if p.launched is not None and p.var is not None:

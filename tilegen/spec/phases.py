@@ -47,13 +47,13 @@ from tilegen.spec.data import (
     Nest,
     Region,
     RoleBlock,
-    SlotName,
     Spec,
     Statement,
     WaitStatement,
     WhenStatement,
 )
 from tilegen.spec.tables import Read
+from tilegen.spec.terms import SlotName
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES
 from tilegen.spec.buffer_models import BufferFields
 from tilegen.spec.data import (
     ArriveStatement,
-    BarrierTerms,
     Buffer,
     Call,
     CommitStatement,
@@ -27,8 +26,6 @@ from tilegen.spec.data import (
     Loop,
     Nest,
     RoleBlock,
-    RoleTerms,
-    SlotName,
     Spec,
     Statement,
     SyncStatement,
@@ -41,6 +38,7 @@ from tilegen.spec.pinning import spell
 from tilegen.spec.program import Program
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.tables import Read
+from tilegen.spec.terms import BarrierTerms, RoleTerms, SlotName
 from tilegen.spec.waits import word_of
 
 _WIDTH = 120  # of a line; what is longer in braces is written on lines of its own
@@ -206,6 +204,7 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     if buffer.root == buffer.name:
         over = list(buffer.over) or None
         promised = _print_promise(buffer.values) if buffer.values else {}
+        promised |= {"distinct": True} if buffer.is_distinct else {}
         own = {"partial": buffer.partial, **promised, "over": over, "align": buffer.align_bytes}
         more = _without_defaults(own, BufferFields)
         return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more

@@ -28,9 +28,12 @@ class _Slice:
 
 
 def parse_region(
-    passage: Passage, buffers: Mapping[str, Buffer], broken_buffers: frozenset[str], names: Names
-) -> Region:
+    passage: Passage, buffers: Mapping[str, Buffer], broken_buffers: frozenset[str], names: Names,
+    may_be_open: bool = False,
+) -> Region:  # fmt: skip
     """The region that a text names; raises TG105 (unknown buffer), TG205 to TG208.
+
+    ``may_be_open``: all of a dimension may be meant whose extent the launch alone knows.
 
     Indices may be left out at the end: ``X[i]`` of a matrix is its row i. An index drops its dimension.
     """
@@ -53,11 +56,15 @@ def parse_region(
         raise passage.fault("TG206", message, extra.start, slices[-1].end, f"its shape is {show_shape(buffer.shape)}")
     missing = buffer.shape[len(slices) :]
     slices += [_Slice(0, extent, True, 0, len(passage.text)) for extent in missing]
-    lengths = tuple(_check_length(s, passage, buffer, d) for d, s in enumerate(slices))
+    is_open = may_be_open and buffer.traits.is_array
+    opened = tuple(
+        d for d, s in enumerate(slices) if is_open and not isinstance(s.length, int) and s.length == buffer.shape[d]
+    )
+    lengths = tuple(1 if d in opened else _check_length(s, passage, buffer, d) for d, s in enumerate(slices))
     kept = tuple(s.is_kept for s in slices)
     mark = passage.locate(0, len(passage.text))
     limits = tuple((d, s.limit) for d, s in enumerate(slices) if s.limit is not None)
-    return Region(buffer, tuple(s.begin for s in slices), lengths, kept, passage.text, mark, limits)
+    return Region(buffer, tuple(s.begin for s in slices), lengths, kept, passage.text, mark, limits, opened)
 
 
 def check_limit(region: Region, clips: bool) -> None:

@@ -11,13 +11,13 @@ from tilegen.arch import ARCHES
 from tilegen.arch.data import registers_for
 from tilegen.scopes import SCOPES
 from tilegen.spec.absent import refuse_later
-from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant
 from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.models import BarrierFields, RoleFields, check_fields
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
 from tilegen.spec.slots import BARRIER, MOST_SLOTS
+from tilegen.spec.terms import BarrierTerms, RoleTerms
 
 MAX_THREADS = 1024  # of a CTA
 _WARP, _WARPGROUP = SCOPES["warp"].threads, SCOPES["warpgroup"].threads

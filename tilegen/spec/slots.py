@@ -7,10 +7,10 @@ from collections.abc import Mapping as Dict
 
 from tilegen.index import Index, bound
 from tilegen.near_words import suggest
-from tilegen.spec.data import BarrierTerms, SlotName
 from tilegen.spec.expressions import BINDING, parse_value
 from tilegen.spec.findings import Flawed, Passage, shorten
 from tilegen.spec.names import Names, Register
+from tilegen.spec.terms import BarrierTerms, SlotName
 from tilegen.spec.words import split_tokens
 
 _SLOT = re.compile(r"\s*([^\[\]]*?)\s*(?:\[(.*)\])?\s*\Z", re.DOTALL)

@@ -9,13 +9,13 @@ from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound, every
 from tilegen.scopes import CLUSTER_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
-from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.form import Form
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.ranges import Cases, Range
 from tilegen.spec.tables import Read
+from tilegen.spec.terms import BarrierTerms, RoleTerms
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def _find_unread(node: Node) -> Iterator[Diagnostic]:
             yield from _find_unread(item)
     elif isinstance(node, Mapping):
         given = node.get("with")
-        said = [node[word] for word in ("expr", "epilogue") if word in node]
+        said = [node[word] for word in ("expr", "epilogue", "index") if word in node]
         if isinstance(given, Mapping) and said:
             words = frozenset(word for value in said for word in list_words(value))
             for key, _ in given.entries:

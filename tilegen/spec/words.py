@@ -16,7 +16,7 @@ _TOKEN = re.compile(
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ODD = re.compile(r"\*\*|<<|>>|[&|!=]{1,2}|.", re.DOTALL)
 _NO_WORDS = ("**", "<<", ">>")  # signs that words would split
-_NO_BITS = "there are no operators on bits"
+_NO_BITS = "only 'expr' of an op has operators on bits"
 _CUDA_AXIS = re.compile(r"\b(blockIdx|threadIdx)\.([xyz])\b")
 CURLY = "\u201c\u201d\u2018\u2019"  # quotes that word processors write
 _INSTEAD = {
@@ -47,7 +47,7 @@ def split_tokens(passage: Passage, words: re.Pattern[str] = _TOKEN) -> list[Toke
     at = _skip_space(text, 0)
     while at < len(text):
         match = words.match(text, at)
-        if not match or text.startswith(_NO_WORDS, at):
+        if not match or (text.startswith(_NO_WORDS, at) and match[0] not in _NO_WORDS):
             raise _refuse_sign(passage, at)
         tokens.append(Token(match.lastgroup or "", match[0], at))
         at = _skip_space(text, match.end())
@@ -70,7 +70,7 @@ def _say_bits(sign: str, rest: str) -> str:
     """What an operator on bits with a number comes to in arithmetic; "" for other signs, and for & and | of conditions.
 
     >>> _say_bits("&", " 3) * 4"), _say_bits(">>", " 4"), _say_bits("^", " 5"), _say_bits("&", " x > 0")
-    ("write '% 4'", "write '// 16'", 'there are no operators on bits', '')
+    ("write '% 4'", "write '// 16'", "only 'expr' of an op has operators on bits", '')
     """
     found = re.match(r"\s*([0-9]{1,2})(?![0-9A-Za-z_.])", rest, re.ASCII)
     number = int(found[1]) if found else None

@@ -15,6 +15,7 @@ from tilegen.pipeline import Built, BuiltProgram, Source, build, load
 from tilegen.plan import default_values
 from tilegen.plan.contents import has_tables
 from tilegen.proofs.against import Meaning, refuse
+from tilegen.proofs.composed import find_composed
 from tilegen.proofs.fillings import Filling, fill_each
 from tilegen.proofs.floats import FloatRun, computes, float_inputs
 from tilegen.proofs.nans import NanWatch
@@ -24,10 +25,11 @@ from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import at_offsets, compare_run, say_lasting_nans
 from tilegen.verifying.images import list_ctas
 from tilegen.verifying.on_gpu import HERE, carry_out_on_gpu, verify_gpu
-from tilegen.verifying.programs import carry_out_in_numpy, verify_program
+from tilegen.verifying.on_ptx import carry_out_on_ptx, verify_ptx
+from tilegen.verifying.programs import CarryOut, carry_out_in_numpy, verify_program
 from tilegen.verifying.verified import Verified, case_text, count, count_inputs, reads_arrays
 
-DEVICES = ("auto", "cpu", "gpu")
+DEVICES = ("auto", "cpu", "gpu", "ptx")
 SEEDS = (1, 2, 3)
 _FEW_CTAS = 8  # over drawn contents of tables
 
@@ -38,9 +40,10 @@ def verify(
 ) -> Verified:  # fmt: skip
     """Prove a spec's kernel, then run it over several inputs and compare every byte with what the spec means.
 
-    Takes what ``load`` takes. ``device``: ``cpu`` runs the plan in NumPy, ``gpu`` the kernel, ``auto`` takes the GPU if
-    there is one that runs the spec's arch. Each of the ``seeds`` makes other inputs. ``against``: a function of float64
-    arrays that says what the kernel means (``proofs.against``), compared within the bounds of the spec's errors.
+    Takes what ``load`` takes. ``device``: ``cpu`` runs the plan in NumPy, ``gpu`` the kernel, ``ptx`` what a compiler
+    makes of it, in NumPy too; ``auto`` takes the GPU if there is one that runs the spec's arch. Each of the ``seeds``
+    makes other inputs. ``against``: a function of float64 arrays that says what the kernel means (``proofs.against``),
+    compared within the bounds of the spec's errors.
 
     >>> spec = {"kernel": "move", "threads": 32, "ops": [{"copy": {"scope": "warp", "src": "X", "dst": "Y"}}]}
     >>> spec["buffers"] = {name: {"scope": "global", "dtype": "int8", "shape": [2, 64]} for name in "XY"}
@@ -78,16 +81,24 @@ def verify_built(
     built: Built | BuiltProgram, device: str, seeds: Sequence[int], against: Meaning | None = None,
     access: gpu.GpuAccess = HERE, processes: int = 1,
 ) -> Verified:  # fmt: skip
-    """The kernel run on one kind of device, ``cpu`` or ``gpu``. Raises ProofError at the first difference.
+    """The kernel run on one kind of device, ``cpu``, ``gpu`` or ``ptx``. Raises ProofError at the first difference.
 
     ``access``: where the GPU is. ``processes``: in which runs on it that take NumPy long are compared side by side.
     """
     if isinstance(built, BuiltProgram):
-        carry_out = partial(carry_out_on_gpu, access) if device == "gpu" else carry_out_in_numpy
-        alone = lambda one, own: verify_built(one, device, own, None, access, processes)  # noqa: E731
+        ways: dict[str, CarryOut] = {"gpu": partial(carry_out_on_gpu, access), "ptx": carry_out_on_ptx}
+        carry_out = ways.get(device, carry_out_in_numpy)
+
+        def alone(one: Built, own: Sequence[int]) -> Verified:
+            """On the CPU, where it has to have what passes before it make: a GPU gets that with all of them."""
+            where = "cpu" if find_composed(one.spec) else device
+            return verify_built(one, where, own, None, access, processes)
+
         return verify_program(built, alone, carry_out, seeds, against)
     if device == "gpu":
         return verify_gpu(built, seeds, against, access, processes)
+    if device == "ptx":
+        return verify_ptx(built, seeds, against)
     return verify_cpu(built, seeds, against)
 
 

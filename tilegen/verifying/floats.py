@@ -21,6 +21,7 @@ from tilegen.proofs.floats import FloatRun, compare_floats, float_inputs, run_bo
 from tilegen.proofs.nans import NanWatch, find_lasting_nans
 from tilegen.reference import Array, Input
 from tilegen.scopes import SCOPES
+from tilegen.spec.accumulated import accumulated_arrays
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import Placed, launch_of, outline
 from tilegen.verifying.images import Run, compare_images, locate
@@ -106,10 +107,15 @@ def count_ctas(built: Built, case: Mapping[str, int]) -> int:
 def choose_ctas(built: Built, case: Mapping[str, int], elems: int, seed: int) -> list[Cta]:
     """The CTAs that are compared after a run: all, or as many as are affordable, from all over the grid.
 
-    ``elems``: of all outputs. The first and the last are always among them, and others with other seeds.
+    ``elems``: of all outputs. The first and the last are always among them, and others with other seeds. An array that
+    is accumulated into holds what all of them come to, so all are compared.
     """
     (x, y, _), total = launch_of(built.spec, case).grid, count_ctas(built, case)
-    most = min(_BOUNDED_ELEMS // max(1, elems // total), _EFFORT // max(1, count_effort(built.spec, case)))
+    most = (
+        total
+        if accumulated_arrays(built.spec)
+        else min(_BOUNDED_ELEMS // max(1, elems // total), _EFFORT // max(1, count_effort(built.spec, case)))
+    )
     numbers = np.arange(total)
     if most < total:
         ends = np.linspace(1, total - 1, max(0, most - 2) + 1).astype(np.int64)  # one of each part in between

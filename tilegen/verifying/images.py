@@ -75,7 +75,7 @@ def reference_images(
     for written in run_batches(spec, ctas, inputs, dict(case)):
         for name, writes in written.items():
             raw = out[name].view(bits_dtype(out[name].dtype.itemsize))
-            for offsets, values, _ in writes:
+            for offsets, values, *_ in writes:
                 raw[offsets] = values
                 elems += offsets.size
     return out, elems
@@ -91,8 +91,10 @@ def list_ctas(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
     return [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
 
 
-def compare_images(spec: Spec, memory: Memory, want: Array, got: Array, case: Mapping[str, int]) -> None:
-    """Every byte of an image. Raises ProofError TG421 at the first element that differs."""
+def compare_images(
+    spec: Spec, memory: Memory, want: Array, got: Array, case: Mapping[str, int], place: str = "on the GPU"
+) -> None:
+    """Every byte of an image. Raises ProofError TG421 at the first element that differs; ``place``: where it ran."""
     size = memory.elem_bytes
     different = (want.view(np.uint8) != got).reshape(-1, size).any(1)
     if not different.any():
@@ -103,7 +105,7 @@ def compare_images(spec: Spec, memory: Memory, want: Array, got: Array, case: Ma
     raise ProofError(
         Diagnostic(
             "TG421",
-            f"{memory.name}{where} (element offset {at}, byte {at * size}) is {bits[1]!r} on the GPU, not {bits[0]!r};"
+            f"{memory.name}{where} (element offset {at}, byte {at * size}) is {bits[1]!r} {place}, not {bits[0]!r};"
             f" {int(different.sum())} of {len(different)} elements differ",
         )
     )

@@ -46,7 +46,7 @@ def verify_program(
         found = verify_kernel(kernel, seeds)
         lines += [f"{one.name}: {line}" for line in found.lines]
         notes += [f"{one.name}: {note}" for note in found.notes]
-        device = found.device
+        device = found.device if device in ("", "cpu") else device
     if _can_run_whole(built):
         for seed in seeds:
             said = run_together(built, seed, carry_out, against)

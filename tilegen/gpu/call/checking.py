@@ -68,11 +68,17 @@ def check_array(kernel: str, terms: ArrayArgument, seen: Seen) -> list[Diagnosti
     """Memory, dtype and rank: what can be said without the parameters."""
     who = f"{kernel}: {terms.name}"
     found = []
+    if terms.promise and any(isinstance(n, int) and n == 0 for n in seen.shape):  # a size may be a symbol
+        message = f"{who}, of which the spec promises {terms.promise}, is empty: its shape is {_show(seen.shape)}"
+        return [Diagnostic("TG704", message, terms.mark, "a kernel has an element or more: leave the call out")]
     if seen.device is None:
         hint = "move it: cupy.asarray(x), or tensor.cuda()"
         found.append(Diagnostic("TG702", f"{who} is not in a GPU's memory", terms.mark, hint))
     if seen.dtype not in (terms.dtype, _BITS.get(terms.dtype)):
         hint = f"convert it, or build a spec whose {terms.name} is {seen.dtype}"
+        if terms.promise:  # of libraries whose integers are wider than a spec's, the usual mistake
+            ways = f"{terms.name}.to(torch.{terms.dtype}) or {terms.name}.astype('{terms.dtype}')"
+            hint = f"{ways}, or 'dtype: {seen.dtype}' in the spec"
         found.append(Diagnostic("TG703", f"{who} holds {seen.dtype}, but must hold {terms.dtype}", terms.mark, hint))
     if seen.fault:
         why, _, fix = seen.fault.partition("; ")
@@ -146,7 +152,9 @@ def _check_devices(kernel: str, given: Sequence[tuple[ArrayArgument, Seen]]) -> 
     if len(places) < 2:
         return []
     said = ", ".join(f"{name} on device {device}" for device, name in sorted(places.items()))
-    return [Diagnostic("TG708", f"{kernel}: its arrays lie on several GPUs: {said}", hint="move them to one")]
+    tables = [t.name for t, _ in given if t.promise]
+    hint = f"move them to one: {', '.join(tables)} too, whose elements it reads" if tables else "move them to one"
+    return [Diagnostic("TG708", f"{kernel}: its arrays lie on several GPUs: {said}", hint=hint)]
 
 
 def check_grid(

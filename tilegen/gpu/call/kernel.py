@@ -16,6 +16,8 @@ from tilegen.gpu.call.again import Again, launch_nothing, repeat_over_two
 from tilegen.gpu.call.kind_of_call import CallKind, check_alignment, check_overlap, decide, unreadable
 from tilegen.gpu.call.launch_memory import MAP_BYTES, LaunchMemory, make_memory, write_launch, write_maps, write_params
 from tilegen.gpu.call.libraries import Readers
+from tilegen.gpu.call.params import MOST_BITS, read_bits, read_scalar
+from tilegen.gpu.call.promises import PromiseChecks
 from tilegen.gpu.call.signature import KernelSignature
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.driver import NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
@@ -33,13 +35,15 @@ class Kernel:
         self, terms: KernelSignature, cubin: Cubin, source: str = "", driver: Callable[[], Driver] = load_driver
     ):
         self.terms, self.cubin, self.source = terms, cubin, source
+        self.check_values = False  # whether each call looks at what its caller promises, and waits for that
+        self.promises: PromiseChecks | None = None
         self._driver = driver
         self._functions: dict[int, Function] = {}
         self._kinds: dict[tuple[Any, ...], CallKind] = {}
         self._again: Again = launch_nothing  # the short way of calls of the last kind
         self._ways: dict[tuple[type, Any], Again] = {}  # type and shape of a first array -> the last such
         self._readers = Readers(terms.kernel, any(DTYPES[a.dtype].kind == "complex" for a in terms.arrays), driver)
-        self._floats = tuple((p.name, float(p.default)) for p in terms.params if p.var is None)
+        self._floats = tuple((p.name, p.default, read_scalar(p.dtype)) for p in terms.params if p.var is None)
 
     def __repr__(self) -> str:
         words = [a.name for a in self.terms.arrays] + [f"{p.name}=.." for p in self.terms.params]
@@ -56,9 +60,18 @@ class Kernel:
         return self._functions[device]
 
     def __call__(self, /, *arrays: Any, **params: Any) -> Any:
-        if len(arrays) == 2 and not params and (self._again(arrays) or self._again_in_turn(arrays)):
+        is_short = len(arrays) == 2 and not params and not self.check_values
+        if is_short and (self._again(arrays) or self._again_in_turn(arrays)):
             return None
         return self._call(arrays, params)
+
+    def check(self, /, *arrays: Any, **params: Any) -> None:
+        """Look at what a call of these arrays promises, and wait for it; nothing is launched that computes.
+
+        Raises what the call would, and CallError TG716 with an element whose promise is false, TG717 while the stream
+        is captured. Of a kernel whose caller promises nothing, it asks what any call does.
+        """
+        self._call(arrays, params, launches=False)
 
     def _again_in_turn(self, arrays: tuple[Any, ...]) -> bool:
         """The short way of a kind before the last: such as that of another size."""
@@ -71,8 +84,8 @@ class Kernel:
         self._again = again
         return True
 
-    def _call(self, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
-        """Any call: read, looked up or decided, compared, launched."""
+    def _call(self, arrays: tuple[Any, ...], params: dict[str, Any], launches: bool = True) -> Any:
+        """Any call: read, looked up or decided, compared, launched; without ``launches``, checked instead."""
         key, pointers, bits = [], [], 0
         for array in arrays:
             try:
@@ -96,11 +109,15 @@ class Kernel:
         for i, j, i_bytes, j_bytes in kind.pairs:
             if pointers[i] < pointers[j] + j_bytes and pointers[j] < pointers[i] + i_bytes:
                 check_overlap(self.terms.kernel, kind, (i, j), pointers)
-        made = [make(pointers) for make in kind.makers]
         for k, sync in kind.syncs:
             sync(arrays[k], kind.stream(kind.device))
+        if self.promises is not None and (self.check_values or not launches):
+            self.promises.run(self.terms.kernel, kind, pointers)
+        if not launches:
+            return None
+        made = [make(pointers) for make in kind.makers]
         self._launch(kind, pointers, floats)
-        if kind.is_short:
+        if kind.is_short and not self.check_values:
             self._shorten(kind, arrays)
         return (made[0] if len(made) == 1 else tuple(made)) if made else None
 
@@ -121,11 +138,11 @@ class Kernel:
     # ---------------------------------------------------------------- what few calls come to
     def _take_floats(self, params: dict[str, Any]) -> tuple[float, ...]:
         """Values of the parameters that are no integers: they may vary from call to call of one kind."""
-        given = [(name, params.pop(name, default)) for name, default in self._floats]
+        given = [(name, params.pop(name, default), read) for name, default, read in self._floats]
         try:
-            return tuple(float(value) for _, value in given)
+            return tuple(read(value) for _, value, read in given)
         except (TypeError, ValueError, OverflowError):
-            wrong = next(f"{name} is a number, not {_show(value)}" for name, value in given if not _is_number(value))
+            wrong = next(_say_wrong(name, value, read) for name, value, read in given if not _is_read(value, read))
             raise CallError(Diagnostic("TG709", f"{self.terms.kernel}: {wrong}")) from None
 
     def _write_varying(
@@ -135,7 +152,7 @@ class Kernel:
             try:
                 write_params(kind.form, memory, floats)
             except OverflowError:
-                names = ", ".join(name for name, _ in self._floats)
+                names = ", ".join(name for name, *_ in self._floats)
                 message = f"{self.terms.kernel}: of {names}, not all are numbers that float32 holds"
                 raise CallError(Diagnostic("TG709", message)) from None
         if kind.encode:
@@ -193,9 +210,15 @@ class Kernel:
             raise CallError(Diagnostic("TG491", message, hint="an earlier kernel may have failed"))
 
 
-def _is_number(value: Any) -> bool:
+def _say_wrong(name: str, value: Any, read: Callable[[Any], float]) -> str:
+    if read is read_bits:
+        return f"{name} is an integer from 0 to {MOST_BITS}, not {_show(value)}"
+    return f"{name} is a number, not {_show(value)}"
+
+
+def _is_read(value: Any, read: Callable[[Any], float]) -> bool:
     try:
-        float(value)
+        read(value)
     except (TypeError, ValueError, OverflowError):
         return False
     return True

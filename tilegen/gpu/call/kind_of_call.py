@@ -94,9 +94,14 @@ def count_resident(terms: KernelSignature, load: Callable[[int], Function], driv
     return driver.count_resident(load(device), terms.threads, terms.dynamic_bytes, terms.cluster)
 
 
+def code_of(dtype: str) -> str:
+    """How ``struct`` packs a parameter that is no size."""
+    return "I" if dtype == "uint32" else "f"
+
+
 def form_of(terms: KernelSignature, checked: Checked) -> LaunchForm:
     """What all launches of a kind of call have in common."""
-    codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
+    codes = tuple((code_of(p.dtype), None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
     return LaunchForm(
         checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps, terms.overlaps
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import index as as_integer
 from typing import Any
@@ -24,6 +24,26 @@ class Measure:
     value: int
     words: str  # "X has the extent", "Y has the stride"
     is_weak: bool = False
+
+
+MOST_BITS = (1 << 32) - 1  # of a uint32
+
+
+def read_bits(value: Any) -> int:
+    """A value of a uint32 parameter. Raises TypeError for what is no integer, OverflowError beyond the type.
+
+    >>> read_bits(0xFFFFFFFF)
+    4294967295
+    """
+    bits = as_integer(value)
+    if not 0 <= bits <= MOST_BITS:
+        raise OverflowError(f"{bits} is no uint32")
+    return bits
+
+
+def read_scalar(dtype: str) -> Callable[[Any], float]:
+    """What reads a value of a parameter that is no size."""
+    return read_bits if dtype == "uint32" else float
 
 
 def solve_params(
@@ -53,12 +73,16 @@ def solve_params(
 
 
 def _read_given(param: Param, value: Any, kernel: str) -> tuple[Any, list[Diagnostic]]:
-    wanted = "an integer" if param.var else "a number"
+    wanted = (
+        "an integer" if param.var else f"an integer from 0 to {MOST_BITS}" if param.dtype == "uint32" else "a number"
+    )
     try:
-        number = as_integer(value) if param.var else float(value)
+        number = as_integer(value) if param.var else read_scalar(param.dtype)(value)
         if not param.var or -(2**63) <= number < 2**63:
             return number, []
         return 0, [Diagnostic("TG709", f"{kernel}: {param.name} is {wanted} of 64 bits, not one that large")]
+    except OverflowError:
+        return 0, [Diagnostic("TG709", f"{kernel}: {param.name} is {wanted}, not {value}")]
     except TypeError:
         return 0, [Diagnostic("TG709", f"{kernel}: {param.name} is {wanted}, not {type(value).__name__}")]
 

@@ -30,6 +30,7 @@ class ArrayArgument:
     span: Index
     layout_text: str
     mark: Mark | None = None
+    promise: str = ""  # what the caller promises of its elements, in words
 
     @property
     def is_row(self) -> bool:

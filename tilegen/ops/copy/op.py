@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tilegen.errors import Flaw
+from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.copy.register_tiles import refuse_turn
 from tilegen.ops.copy.register_transpose import TurnPins, is_lane_order, plan_register_tile
@@ -22,7 +23,7 @@ from tilegen.ops.partition import reject_carries
 from tilegen.ops.partition_choice import TilePins, plan_tile
 from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
-from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot
+from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot, find_box_type
 from tilegen.spaces import GLOBAL, SHARED, Space
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
@@ -47,6 +48,7 @@ class CopyFields(OpFields):
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
+    accumulate: AccumulateField = None
     barrier: str | None = Field(
         default=None, description="the mbarrier that a TMA load, or cp.async, reports to; full[k % 3] is one of three"
     )
@@ -180,8 +182,13 @@ def _refuse_tile(*ways: tuple[Space, Space]) -> Refuse:
 
 def _plan_tile(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
-    name = f"copy_{src.buffer.name}_{dst.buffer.name}"
-    return plan_tile(context, (src, dst), call.scope, name, pins=_pins_of(call))
+    return plan_tile(context, (src, dst), call.scope, _name(call), pins=_pins_of(call))
+
+
+def _name(call: Call) -> str:
+    """The name of the function that carries the copy out."""
+    verb = f"{call.accumulates}_copy" if call.accumulates else "copy"
+    return "_".join([verb, *(r.buffer.name for r in (*call.sources, *call.written))])
 
 
 def _pins_of(call: Call) -> TilePins:
@@ -250,14 +257,14 @@ def _refuse_scalar(call: Call, context: Context) -> str | None:
 
 
 def _plan_scalar(call: Call, context: Context) -> Planned:
-    src, dst = _operands(call, context)
-    name = f"copy_{src.buffer.name}_{dst.buffer.name}"
-    return plan_tile(context, (src, dst), call.scope, name, scalar=True, pins=_pins_of(call))
+    return plan_tile(context, _operands(call, context), call.scope, _name(call), scalar=True, pins=_pins_of(call))
 
 
 def _refuse_cp_async(call: Call, context: Context) -> str | None:
     if not is_asynchronous(call):
         return "the copy is not asynchronous ('async: true')"
+    if call.accumulates:
+        return "it does not update memory atomically"
     if not CP_ASYNC.moves(*_spaces(call)):
         return f"cp.async moves global -> shared, not {_say_way(call)}"
     if call.barrier is not None and call.fields.variant != "cp_async":
@@ -293,6 +300,9 @@ def _refuse_tma(call: Call, context: Context) -> str | None:
         return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
     if stores and _rounds(call):
         return "TMA rounds what it loads, not what it stores"
+    if call.accumulates and (loads or not find_box_type(call.accumulates, call.regions["dst"].buffer.dtype)):
+        what = "what it loads" if loads else call.regions["dst"].buffer.dtype
+        return f"TMA has no '{call.accumulates}' of {what}"
     if stores and call.barrier is not None:
         return "a TMA store is waited for with 'wait: N', not at an mbarrier"
     return _reject_stream(call)
@@ -305,15 +315,22 @@ def _plan_tma(call: Call, context: Context) -> Planned:
     return plan_load(context, call, src, dst, context.barriers[call.barrier.name])
 
 
+_UPDATING = ("reg", "gmem_smem", "smem_smem", "gmem_gmem", "scalar")  # variants whose threads update dst atomically
+
+
 def _synchronous(
     name: str, priority: int, refuse: Refuse, plan: Callable[[Call, Context], Planned], *pins: str
 ) -> Variant:
     """A variant that is done when its threads go on: it refuses asynchronous copies."""
 
-    def refuse_asynchronous(call: Call, context: Context) -> str | None:
-        return "it is not asynchronous" if is_asynchronous(call) else refuse(call, context)
+    def refuse_others(call: Call, context: Context) -> str | None:
+        if is_asynchronous(call):
+            return "it is not asynchronous"
+        if call.accumulates and name not in _UPDATING:
+            return "it does not update memory atomically"
+        return refuse(call, context) or refuse_update(call, context.arch)
 
-    return Variant(name, priority, refuse_asynchronous, plan, pins=pins)
+    return Variant(name, priority, refuse_others, plan, pins=pins)
 
 
 _TILED = ("width", "partition")  # what a spec can pin of a tile's copy
@@ -340,7 +357,8 @@ def _axes(call: Call) -> tuple[int, ...]:
 
 OP = Op(
     "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", peers="multicast", edge="edge", pad="pad",
-    check_fields=_check_fields, check_dtypes=_check_dtypes, queue=_queue_of, reference=_reference,
+    accumulates="accumulate", check_fields=_check_fields, check_dtypes=check_accumulate(("dst",), _check_dtypes),
+    queue=_queue_of, reference=_reference,
     exactness=MOVES, rounds=_rounds, variants=_VARIANTS, axes=_axes,
     flows=lambda call, threads: pair_up(call, "src", "dst"),
 )  # fmt: skip

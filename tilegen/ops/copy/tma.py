@@ -44,6 +44,7 @@ from tilegen.plan import (
     Step,
     TensorMap,
     Tma,
+    find_box_type,
     find_rows_apart,
     when,
 )
@@ -308,18 +309,24 @@ def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barri
 
 def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> Planned:
     """The elected thread starts the boxes and commits them as one group."""
-    if array.memory.access != "out":
+    function = call.accumulates
+    if array.memory.access != "out" and not function:
         raise Refused(f"the kernel also reads {array.buffer.name}, and no sync orders that after TMA's stores")
     if array.early:
         _refuse_early(array)
     boxes = cut_boxes(context, array, tile)
+    if function:
+        kind = find_box_type(function, array.buffer.dtype)
+        name = context.fresh(f"{boxes.map.name}_{function}")
+        boxes = replace(boxes, map=replace(boxes.map, name=name, type=kind))
     formals, counters = _frame(context, call, tile, boxes)
-    step = _box(formals, array, tile, boxes, counters, None)
+    step = replace(_box(formals, array, tile, boxes, counters, None), function=function)
     if not boxes.map.keeps_to_ends(step.at[-1]):
         _refuse_ends(array, boxes.map)
     store = _walk(boxes, counters, step)
     body = when(_elected(context, call), *store, Commit(TMA_STORE.queue))
-    return _planned(context, formals.block(f"store_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
+    verb = f"{function}_boxes" if function else "store"
+    return _planned(context, formals.block(f"{verb}_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
 
 
 def _refuse_early(array: Operand) -> None:

@@ -22,7 +22,10 @@ from tilegen.spec.form import operand_field
 from tilegen.spec.names import Names
 
 FUNCTIONS = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
-_LIMITS = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
+_LIMITS = {
+    "int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1), "uint32": (0, (1 << 32) - 1),
+    "uint64": (0, (1 << 64) - 1),
+}  # fmt: skip
 _PLACES = (*THREAD_AXES, *CTA_AXES, *CLUSTER_AXES, *COUNT_AXES)
 
 
@@ -98,7 +101,7 @@ def read_elements(call: WholeCall, scalars: Mapping[str, str]) -> Elements:
         found = _parse(call, scalars)
         tree, names = found.tree, tuple(found.operands)
     dst = type_of_element(call.arrays["dst"].dtype)
-    sums = common_type([tree.type, dst] if dst in ("float64", "int64") else [tree.type])
+    sums = common_type([tree.type, dst] if dst in ("float64", "int64", "uint64") else [tree.type])
     return Elements(to_type(tree, sums), names, sums)
 
 

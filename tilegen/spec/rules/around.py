@@ -177,4 +177,14 @@ CALL_RULES = {
         "takes the forward's tensors and results by their names, and the gradient of a result Y as dY; it writes dX "
         "for the gradient of X, or what a part behind it takes.",
     ),
+    "TG716": Rule(
+        "an element that breaks what the spec promises of its array",
+        "'values', 'distinct' and 'offsets' are promises of the caller's, which places and proofs rest on. With "
+        "check_values=True a call looks at them on the device first; one that is false launches nothing.",
+    ),
+    "TG717": Rule(
+        "a check of promises while a CUDA graph is captured",
+        "The check waits for the device, which a stream that is being captured does not do. A graph that is replayed "
+        "checks nothing either: its arrays are looked at before the capture, and whenever they change.",
+    ),
 }

@@ -375,6 +375,12 @@ BUILD_RULES = {
         "ptxas itself names the kernel alone. A product whose registers are touched under a branch or beside another "
         "in flight is serialized. A role needs as many registers as its accumulators have, and some 26 more.",
     ),
+    "TG494": Rule(
+        "the compiled PTX does what PTX forbids",
+        "`verify --device ptx` runs what the compiler makes of the kernel on a machine in NumPy, which follows the PTX "
+        "ISA: a race, a missing fence, a wait for another phase, an access out of bounds. The line of the PTX text is "
+        "named, and the op that it belongs to.",
+    ),
     "TG501": Rule(
         "it cannot be compiled here", "No compiler for this arch was found. `tilegen doctor` says what is missing."
     ),

@@ -25,6 +25,15 @@ _REGISTERS = (
 
 _FILLED = "buffers:\n  s: {{scope: shared, dtype: int8, shape: [32]}}\nops:\n  - fill: {{dst: s, value: {value}}}\n"
 
+_UPDATED = (
+    "grid: {{bx: 4}}\nbuffers:\n  X: {{scope: global, dtype: float32, shape: [128]}}\n"
+    "  S: {{scope: global, dtype: float32, shape: [32]}}\n  Y: {{scope: global, dtype: {dtype}, shape: [128]}}\n"
+    "  s: {{scope: shared, dtype: float32, shape: [32]}}\n"
+    "ops:\n  - fill: {{dst: s, value: 0}}\n  - sync: cta\n"
+    '  - copy: {{src: "X[bx*32 : +32]", dst: s, accumulate: add}}\n  - sync: cta\n{then}'
+)
+_ADDED = "  - copy: {src: s, dst: S, accumulate: add}\n"
+
 LAYOUT_RULES = {
     "TG200": Rule(
         "a layout that cannot be read",
@@ -131,5 +140,21 @@ LAYOUT_RULES = {
         "An integer is stored as it is; a decimal number may be rounded, but not to 0 or infinity.",
         _FILLED.format(value=300),
         _FILLED.format(value=30),
+    ),
+    "TG216": Rule(
+        "an array that is accumulated into, and touched otherwise",
+        "No sync orders CTAs: what one reads or stores in a global array while others update it is there by chance. A "
+        "pass updates an array by one function, and neither reads nor stores it; an earlier pass clears it. In shared "
+        "memory a sync orders all of it.",
+        _UPDATED.format(dtype="float32", then="  - fill: {dst: S, value: 0}\n" + _ADDED),
+        _UPDATED.format(dtype="float32", then=_ADDED),
+    ),
+    "TG217": Rule(
+        "a sum of floats in any order that decides something",
+        "Atomic sums of floats are added in an order that differs from run to run, and so do their last bits. They may "
+        "not become integers or be compared, in this or a later pass: the kernel would do one thing today and another "
+        "tomorrow.",
+        _UPDATED.format(dtype="int32", then='  - cast: {src: s, dst: "Y[bx*32 : +32]"}\n'),
+        _UPDATED.format(dtype="float32", then='  - copy: {src: s, dst: "Y[bx*32 : +32]"}\n'),
     ),
 }

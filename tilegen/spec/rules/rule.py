@@ -81,6 +81,7 @@ SEEN = {
     "TG491": "`tilegen verify SPEC` on a GPU that is broken. `tilegen doctor` tries it; else report it.",
     "TG492": f"`tilegen verify SPEC` on a GPU. {_OWN.partition('. ')[2]}.",
     "TG493": "`tilegen build --compile` of a role whose accumulators need more `registers` than it says. Give it more.",
+    "TG494": f"`tilegen verify SPEC --device ptx`. {_OWN.partition('. ')[2]}.",
     "TG501": "`tilegen build --compile` on a machine without nvcc and NVRTC. `pip install 'tilegen[compile]'`.",
     "TG502": "`tilegen verify --device gpu` on a machine without a GPU. `--device cpu` runs the plan in NumPy.",
     "TG503": "`tilegen verify --device gpu` of a spec for sm_90a on an A100. `--arch sm_80`, where the spec allows it.",
@@ -109,4 +110,7 @@ SEEN = {
     "TG713": "The first call of an operator inside of `torch.cuda.graph(g)`. Call it once before.",
     "TG714": "A module's weights under an operator without a backward. `torch.no_grad()`, or `backward=`.",
     "TG715": "A backward whose buffer is `dx` where the forward has `X`. Name it `dX`.",
+    "TG716": '`ids[7]` is 1000 where `values: "0 : V"` is promised and V is 1000. Correct the array, or the promise.',
+    "TG717": "`compile(.., check_values=True)` in `torch.cuda.graph(g)`. `kernel.check(x, y)` before, and "
+    "`kernel.check_values = False` in it.",
 }

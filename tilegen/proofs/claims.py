@@ -1,0 +1,139 @@
+"""What scatters rest on that is not proved: what the author claims, and what the proofs ask beside it.
+
+An index of a register that says ``distinct`` is a claim: no two elements of a launch go to one place. It is checked in
+every run, and listed; no proof stands on it but that of who owns what. Of an index that the caller promises to be
+distinct it is proved that CTAs read other elements of it. That every element is written is claimed of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from tilegen.arithmetic import Element
+from tilegen.dtypes import numpy_dtype
+from tilegen.errors import Diagnostic
+from tilegen.index import Formula, Index, add, bound, conjuncts, least, to_c
+from tilegen.index.bounds import is_below
+from tilegen.ops.indexed import index_dtype
+from tilegen.ops.trusting import list_scattered
+from tilegen.plan import Pick, Plan, begin, walk
+from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
+from tilegen.proofs.value_ranges import find_value_ranges
+from tilegen.spec.data import Call, Region, Spec
+from tilegen.spec.outline import outline
+from tilegen.spec.pads import is_clipped
+
+ZEROS = "TG446"
+
+
+def claimed_arrays(spec: Spec) -> frozenset[str]:
+    """The global arrays of which it is claimed that every element is written, by their memories."""
+    written = (call.regions["dst"].buffer for call in list_scattered(spec))
+    return frozenset(buffer.root for buffer in written if buffer.traits.is_array)
+
+
+def check_scattered(spec: Spec) -> list[Diagnostic]:
+    """What else touches an array that is scattered to: nothing tells its places from those of the index (TG441)."""
+    found = []
+    for call in list_scattered(spec):
+        dst = call.regions["dst"].buffer
+        for other in outline(spec).calls if dst.traits.is_array else ():
+            reads = any(r.buffer.root == dst.root for r in other.read)
+            if reads or (any(r.buffer.root == dst.root for r in other.written) and not other.form.index):
+                does = "read" if reads else "written"
+                spot = f" at {call.mark.spot}" if call.mark else ""
+                message = f"'{dst.root}' is {does} here, and a scatter{spot}"
+                message += " stores to it: nothing says that these are other elements"
+                hint = "a later pass may do it, or let both write arrays of their own"
+                found.append(Diagnostic(MAY_BE_EQUAL, message, other.mark, hint))
+    return found
+
+
+def find_zeros(spec: Spec) -> list[Diagnostic]:
+    """Warnings (TG446) for indices that are registers as a read left them which gives 0 past the edge of an array."""
+    calls, found = outline(spec).calls, []
+    for k, call in enumerate(calls):
+        if not call.form.index or call.expression is None or not isinstance(call.expression.trees[-1], Element):
+            continue
+        index = list(call.expression.operands.values())[call.expression.trees[-1].number].buffer
+        writers = [c for c in calls[:k] if any(r.buffer.root == index.root for r in c.written)]
+        if not index.traits.is_array and writers and _gives_zeros(writers[-1]):
+            spot = f" at {writers[-1].mark.spot}" if writers[-1].mark else ""
+            message = (
+                f"past the edge of its array the read{spot} gives 0, and 0 is a place of '{call.regions['dst'].text}'"
+            )
+            hint = f"'where(.. < N, {index.name}, -1)' gives what is past it no place, with 'edge: clip'"
+            found.append(Diagnostic(ZEROS, message, call.mark_of("index"), hint, severity="warning"))
+    return found
+
+
+def _gives_zeros(call: Call) -> bool:
+    """Does a call move elements as they are, and zeros where an array has ended?"""
+    reads = any(r.buffer.traits.is_array and not _is_whole(r) for r in call.read)
+    return is_clipped(call) and reads and call.expression is None
+
+
+def _is_whole(region: Region) -> bool:
+    """Does a region of known extents lie inside of its array wherever it begins?"""
+    each = zip(region.begins, region.lengths, region.buffer.shape, strict=True)
+    return all(bound(x) - 1 + n <= least(extent) for x, n, extent in each)
+
+
+# ---------------------------------------------------------------- where an index lies
+def index_range(spec: Spec, call: Call) -> tuple[Index, Index]:
+    """The least that an index may be, and a number that it is below: by promise, by what ops write, or by its type."""
+    assert call.expression is not None
+    tree = call.expression.trees[-1]
+    info = np.iinfo(numpy_dtype(index_dtype(tree)))
+    if isinstance(tree, Element):
+        buffer = list(call.expression.operands.values())[tree.number].buffer
+        if buffer.values is not None:
+            return buffer.values.places
+        found = find_value_ranges(spec).get(buffer.root)
+        if found is not None and buffer.dtype == spec.buffer(buffer.root).dtype:
+            return found.low, found.high
+    return int(info.min), int(info.max) + 1
+
+
+def unproven_picks(spec: Spec, plan: Plan) -> Iterator[Finding]:
+    """Every integer that a thread takes for a place has the range that the plan says it has."""
+    calls = outline(spec).calls
+    for role in plan.roles:
+        for visit in walk(role.steps, begin(role.threads)):
+            step, op = visit.step, visit.position.op
+            if not isinstance(step, Pick):
+                continue
+            if not 0 <= op < len(calls) or not calls[op].form.index:
+                yield Finding(UNPROVEN_RANGE, f"the plan takes {step.var.name} for a place, and no op of the spec does")
+                continue
+            low, high = index_range(spec, calls[op])
+            if not _lies_within(low, high, step):
+                yield _say(calls[op], op, low, high, step)
+
+
+def _lies_within(low: Index, high: Index, step: Pick) -> bool:
+    """Is all of a range what a step says of its variable?"""
+    var = step.var
+    if least(low) < var.least or (bound(high) - 1 > var.bound):
+        return False
+    return all(_implies(high, c, step) for known in step.known for c in conjuncts(known))
+
+
+def _implies(high: Index, condition: Index, step: Pick) -> bool:
+    """Does a condition hold of all numbers below ``high``?"""
+    if not isinstance(condition, Formula) or condition.symbol != "<" or condition.args[0] != step.var:
+        return False
+    return is_below(add(high, -1), condition.args[1], ())
+
+
+def _say(call: Call, op: int, low: Index, high: Index, step: Pick) -> Finding:
+    assert call.expression is not None
+    dst = call.regions["dst"]
+    dtype = index_dtype(call.expression.trees[-1])
+    below = next((to_c(c.args[1]) for c in step.known if isinstance(c, Formula)), str(step.var.bound))
+    message = f"an index of '{dst.text}' is {to_c(low)} to {to_c(add(high, -1))}, as far as is known of {dtype}"
+    message += f", and there are {below} places"
+    hint = "say 'values' of the array that it comes from, clamp it with min and max, or drop the rest with 'edge: clip'"
+    return Finding(UNPROVEN_RANGE, message, "error", op, dst.buffer.root, hint=hint)
