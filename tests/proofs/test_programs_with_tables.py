@@ -29,7 +29,8 @@ passes:
     overlap: previous
     ops:
       - wait: previous
-      - elementwise: {dst: "place[bx*256 : +256]", expr: "min(k * 7, N - 1)", with: {k: "kinds[bx*256 : +256]"}, edge: clip}
+      - let: {b: bx*256}
+      - elementwise: {dst: "place[b : +256]", expr: "min(k * 7, N - 1)", with: {k: "kinds[b : +256]"}, edge: clip}
   - name: gather
     grid: {bx: ceil(N / 8)}
     threads: 256

@@ -24,6 +24,7 @@ from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.accumulated import compare_updates
+from tilegen.proofs.apart import list_apart
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
 from tilegen.proofs.composed import draw_contents
 from tilegen.proofs.run_integers import find_run
@@ -142,19 +143,6 @@ def exact_limit(spec: Spec) -> int:
     if any(OPS[call.op].exactness_of(call) == CONVERTS for call in outline(spec).calls):
         return min(exact_integers(b.dtype) for b in spec.buffers)
     return 1 << 24
-
-
-def list_apart(spec: Spec, ctas: Sequence[Cta]) -> list[tuple[Cta, ...]]:
-    """The CTAs that run together: all, or a cluster at a time where elements of tables are sizes, as all CTAs read the
-    same elements then, and may write what these name.
-    """
-    if not spec.elements:
-        return [tuple(ctas)]
-    clusters: dict[Cta, tuple[Cta, ...]] = {}
-    for cta in ctas:
-        first = whole_clusters([cta], spec.cluster)[0]
-        clusters[first] = (*clusters.get(first, ()), cta)
-    return [*clusters.values()]
 
 
 def check_meaning(

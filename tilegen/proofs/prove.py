@@ -14,6 +14,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
+from tilegen.proofs.apart import list_apart
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
@@ -28,7 +29,6 @@ from tilegen.proofs.meaning import (
     describe_fault,
     digest_meaning,
     digest_outcome,
-    list_apart,
     mark_of,
     parameter_cases,
 )
