@@ -14,7 +14,7 @@ from math import gcd, isqrt
 from typing import Any, Union
 
 from tilegen.index.text import to_c
-from tilegen.index.trees import Name, Tree, bound, has_signs, least, multiple, span_of_product
+from tilegen.index.trees import Name, Tree, bound, has_signs, is_element_below, least, multiple, span_of_product
 
 
 class _Operators:
@@ -391,18 +391,9 @@ def ceil_div(x: Index, n: Index) -> Index:
 
 
 @lru_cache(maxsize=1 << 16, typed=True)
-def _is_element_below(a: Index, b: Index) -> bool:
-    """Is ``b`` the end of the range of an element of a table, whose sizes are not known?"""
-    if not isinstance(a, Formula) or a.symbol not in ("table", "max"):
-        return False
-    if a.symbol == "table":
-        return bool(a.args[4] == b)
-    return all(_is_element_below(x, b) or bound(x) <= least(b) for x in a.args)
-
-
 def less(a: Index, b: Index) -> Index:
     """a < b; True or False when the ranges decide it, or what an element of a table is."""
-    if bound(a) <= least(b) or _is_element_below(a, b):
+    if bound(a) <= least(b) or is_element_below(a, b):
         return True
     if least(a) >= bound(b) - 1:
         return False

@@ -149,3 +149,12 @@ def _multiple(x: Tree) -> int:
     if x.symbol == "table":
         return gcd(parts[3], parts[5])
     return 1
+
+
+def is_element_below(a: Any, b: Any) -> bool:
+    """Is ``b`` the end of the range of an element of a table, whose sizes are not known? Or of the largest of such."""
+    if not isinstance(a, Tree) or a.symbol not in ("table", "max"):
+        return False
+    if a.symbol == "table":
+        return bool(a.args[4] == b)
+    return all(is_element_below(x, b) or bound(x) <= least(b) for x in a.args)
