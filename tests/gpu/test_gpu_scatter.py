@@ -1,4 +1,4 @@
-"""Kernels whose places registers decide, on a GPU: against their meaning, and against NumPy on contents of many kinds."""
+"""Kernels whose places registers decide, on a GPU: against their meaning, and against NumPy."""
 
 from __future__ import annotations
 
