@@ -23,7 +23,7 @@ from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.accumulated import compare_updates
 from tilegen.proofs.composed import draw_contents
-from tilegen.proofs.fault_hints import describe_fault
+from tilegen.proofs.described_faults import describe_fault
 from tilegen.proofs.run_integers import find_run
 from tilegen.reference import Array, Input, Writes, run_with_writers
 from tilegen.spec.data import Spec, WholeCall

@@ -18,7 +18,7 @@ from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
-from tilegen.proofs.fault_hints import describe_fault, mark_of
+from tilegen.proofs.described_faults import describe_fault, mark_of
 from tilegen.proofs.fillings import Filling, add_contents, fill_each
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
@@ -26,7 +26,12 @@ from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.joined_runs import check_runs, share_out
 from tilegen.proofs.lies import check_lies
 from tilegen.proofs.limits import untaken_steps
-from tilegen.proofs.meaning import digest_meaning, digest_outcome, list_apart, parameter_cases
+from tilegen.proofs.meaning import (
+    digest_meaning,
+    digest_outcome,
+    list_apart,
+    parameter_cases,
+)
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.owned_boxes import say_short_grid, written_boxes

@@ -1,4 +1,4 @@
-"""What a fault of a run says to the user: its place in the spec, and what would mend it."""
+"""What a fault of a run says to the user: where the spec has it, and what would mend it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from itertools import combinations
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import sub
 from tilegen.interpret import FaultFound
-from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, UNWRITTEN, Fault
+from tilegen.interpret.fault import (
+    NEVER_AWAITED,
+    PHASE_UNKNOWN,
+    RACE,
+    REGISTER_INDEX,
+    SAME_STEP,
+    TWO_CTAS,
+    UNFENCED,
+    UNWRITTEN,
+    Fault,
+)
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
 from tilegen.spec.data import Call, Loop, Region, Spec, WaitStatement
 from tilegen.spec.outline import outline
@@ -89,6 +99,11 @@ def _overlap(a: Region, b: Region) -> bool:
     return any(x != 0 for x in away) and all(isinstance(x, int) and -n < x < m for x, n, m in sides)
 
 
+def _is_claimed(call: Call, fault: Fault) -> bool:
+    """Does an op meet itself where it stores by an index that is claimed to be distinct?"""
+    return bool(call.form.index) and not call.accumulates and fault.other_op in (fault.op, -1)
+
+
 def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     """A fault with its place in the spec, and what would mend it."""
     fault = found.fault
@@ -100,6 +115,8 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     hint = ""
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"
+    elif call is not None and fault.code in (RACE, TWO_CTAS, SAME_STEP) and _is_claimed(call, fault):
+        hint = "'distinct' claims that no two of its indices are the same, and two are: mend the index, or accumulate"
     elif fault.code == SAME_STEP:
         hint = _say_whose(spec, fault.op)
     elif fault.code == UNFENCED and (writer := mark_of(spec, fault.other_op)) is not None:
