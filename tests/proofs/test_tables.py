@@ -116,6 +116,11 @@ FAULTS = {
     "places of a table that are not said to be partial": ("ragged_scale", "TG418", (", partial: true", "")),
     "a table that the kernel writes": ("embedding", "TG106", ('dst: "Y[row]"}', 'dst: "Y[row]"}\n' + _FILL)),
     "a read outside of a let": ("embedding", "TG126", ('src: "W[id]"', 'src: "W[ids[row]]"')),
+    "a ragged tile by TMA": ("attention_varlen", "TG441", ("when: row + 64 <= len}", "when: row < len}")),
+    "whole tiles one row too early": ("attention_varlen", "TG441", ("when: row + 64 <= len}", "when: row + 63 <= len}")),
+    "no limit on the ragged store": ("attention_varlen", "TG441", ('"O[t0 + row : +64 < end, by]"', '"O[t0 + row : +64, by]"')),
+    "pages beyond the sequence": ("decode_paged", "TG207", ("first: bx * each", "first: bx * each + 1")),
+    "the clamp of -1 dropped": ("decode_paged", "TG207", ('"max(0, pages[bz, first + j*4 + warpid])"', '"pages[bz, first + j*4 + warpid]"')),
     "limit without clip": ("ragged_scale", "TG212", (", edge: clip", "")),
 }  # fmt: skip
 

@@ -46,9 +46,14 @@ def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
     return fill_spec(spec, contents), fill_tables(plan, contents)
 
 
+def reads_tables(spec: Spec, plan: Plan) -> bool:
+    """Does a let of the spec read a table, though nothing may use what it reads?"""
+    return has_tables(plan) or bool(list_reads(spec))
+
+
 def fill_largest(spec: Spec, plan: Plan) -> tuple[Spec, Plan]:
     """The spec and its plan with the largest elements that there may be: as much work as tables may ask for."""
-    return fill_both(spec, plan, Contents(LARGEST)) if has_tables(plan) else (spec, plan)
+    return fill_both(spec, plan, Contents(LARGEST)) if reads_tables(spec, plan) else (spec, plan)
 
 
 def fill_spec(spec: Spec, contents: Contents) -> Spec:
@@ -76,7 +81,7 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
     Where a CTA reads one element of each table that decides something, elements that are sizes show all; so they do
     where all elements of a table are unlike. Trips that read others run with other contents too.
     """
-    if not has_tables(plan):
+    if not reads_tables(spec, plan):
         return [Filling(spec, plan)]
     arrays = list_deciding_arrays(spec)
     has_runs = not arrays or _reads_several(spec, arrays)

@@ -14,12 +14,11 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
-from tilegen.plan.contents import has_tables
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.described_faults import describe_fault, mark_of
-from tilegen.proofs.fillings import Filling, add_contents, fill_each
+from tilegen.proofs.fillings import Filling, add_contents, fill_each, reads_tables
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
@@ -83,7 +82,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     that take long are shared out over ``processes``.
     """
     notes = _check_places(spec, plan)
-    if not has_tables(plan):
+    if not reads_tables(spec, plan):
         return _prove_filled(Filling(spec, plan), processes, notes)
     proofs = []
     for filled in fill_each(spec, plan):

@@ -220,7 +220,7 @@ def _signal(machine: CtaBatch, s: ArriveStatement | WaitStatement | SyncStatemen
     if s.barrier is None or here is None:
         return None
     env, counted = _narrow(machine, "warp", s.when), np.flatnonzero(np.bincount(here["block"]))
-    none = {name: x[:0] if isinstance(x, np.ndarray) else x for name, x in here.items()}
+    none = {name: x[:0] if isinstance(x, np.ndarray) and x.ndim else x for name, x in here.items()}
     return signals.wait(machine, s, none if env is None else env, counted)
 
 
