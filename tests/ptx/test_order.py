@@ -87,6 +87,13 @@ def test_places(body, what):
         run(body, source={"X": np.zeros(64, np.uint32)})
 
 
+def test_addresses_of_shared_memory_wrap():
+    """A compiler folds a loop's start into the offset: the register alone may lie below 0."""
+    assert run("sub.s32 %r2, %r2, 4096;\nst.shared.u32 [%r2+4096], %r1;\nld.shared.u32 %r6, [%r2+4096];\n" + KEEP)[
+        :3
+    ] == [0, 1, 2]
+
+
 # ---- copies
 X = {"X": np.arange(256, dtype=np.uint32) * 3}
 SOURCE = "shl.b32 %r12, %r1, 4; cvt.u64.u32 %rd9, %r12; add.s64 %rd9, %rd1, %rd9; add.s32 %r13, %r3, %r12;\n"

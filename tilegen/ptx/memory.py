@@ -25,7 +25,8 @@ def read_address(machine: Machine, operand: str) -> Address:
     state, offset = machine.state, int(found[2] or "0", 0)
     held = state.rows.get(found[1])
     base = state.constant(found[1], np.dtype("i8")) if held is None else held
-    return lambda lanes: base[lanes.at].astype(np.int64) + offset
+    wraps = (1 << 32) - 1 if base.dtype.itemsize == 4 else -1  # a sum of 32 bits, as addresses of shared memory are
+    return lambda lanes: base[lanes.at].astype(np.int64) + offset & wraps
 
 
 def find_region(machine: Machine, at: Array, size: int) -> Region:
