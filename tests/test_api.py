@@ -99,8 +99,8 @@ def test_verify_takes_the_cpu_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({"device": "tpu"}, ValueError, "device is one of auto, cpu, gpu, not 'tpu'"),
-        ({"device": None}, ValueError, "device is one of auto, cpu, gpu, not None"),
+        ({"device": "tpu"}, ValueError, "device is one of auto, cpu, gpu, ptx, not 'tpu'"),
+        ({"device": None}, ValueError, "device is one of auto, cpu, gpu, ptx, not None"),
         ({"seeds": []}, ValueError, "seeds has no seed"),
         ({"seeds": [1, -1]}, ValueError, "a seed is at least 0, not -1"),
         ({"seeds": 3}, TypeError, "seeds is a list of integers"),

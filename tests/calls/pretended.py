@@ -164,7 +164,7 @@ def read_launch(config: Any, arguments: Any, terms: KernelSignature) -> dict[str
     raw = bytes(config._obj)
     x, y, z, threads, _, _, dynamic = struct.unpack_from("=7I", raw, 0)
     stream, _, attributes = struct.unpack_from("=QQI", raw, CONFIG_STREAM_AT)
-    params = ["f" if p.var is None else "i" for p in terms.params]
+    params = ["i" if p.var is not None else {"float32": "f", "uint32": "I"}[p.dtype] for p in terms.params]
     codes = ["Q"] * len(terms.arrays) + params + [f"{MAP_BYTES}s"] * terms.tensor_maps
     cells = [ctypes.string_at(at, struct.calcsize(f"={code}")) for at, code in zip(arguments._obj, codes, strict=True)]
     values = [struct.unpack(f"={code}", cell)[0] for code, cell in zip(codes, cells, strict=True)]

@@ -312,6 +312,20 @@ def test_numbers_that_no_float32_holds(value: Any) -> None:
     assert len(pretended.seen) == 1 and pretended.seen[0]["arguments"][2] == 2.0
 
 
+def test_bits_vary_from_call_to_call() -> None:
+    """A param of uint32 is no size: 0 and its largest value are values as others, and what is none is refused."""
+    built = spec("shape: [4, 8]", "shape: [4, 8]", "params: {seed: {dtype: uint32, default: 7}}\n")
+    kernel, pretended = pretend_kernel(built, runs=False)
+    x, y = Interface(filled((4, 8))), Interface(aligned((4, 8)))
+    for given, wanted in (({}, 7), ({"seed": 0}, 0), ({"seed": np.uint32(2**32 - 1)}, 2**32 - 1), ({}, 7)):
+        kernel(x, y, **given)
+        assert pretended.seen[-1]["arguments"][2] == wanted
+    assert len(kernel._kinds) == 1
+    for wrong in (-1, 2**32, 0.5, "much", None):
+        code, text = refused(kernel, x, y, seed=wrong)
+        assert code == "TG709" and "seed is an integer from 0 to 4294967295, not" in text
+
+
 def test_a_parameter_may_have_any_name() -> None:
     kernel, _ = pretend_kernel(PLAIN, runs=False)
     assert refused(kernel, Interface(filled((4, 8))), Interface(aligned((4, 8))), self=1)[0] == "TG701"

@@ -17,8 +17,8 @@ from tilegen.index import Index, Var, add, less, mod, mul
 from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import FaultFound, interpret, steps
 from tilegen.plan import CAST, FILL, Compute, Map, Move, Plan, Repeat, Step, When, flat_memory
+from tilegen.proofs.fillings import fill_each
 from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs
-from tilegen.proofs.tables import fill_each
 from tilegen.spec.outline import launch_of
 
 DOMAINS = {"typed": TYPED, "modular": make_modular(["float16", "float32"])}
@@ -58,7 +58,8 @@ def outcomes(monkeypatch: pytest.MonkeyPatch, plan: Plan, *args: Any) -> tuple[o
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_every_spec_runs_alike(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, plan = fill_each(small_spec(path).spec, small_spec(path).plan)[0]
+    filled = fill_each(small_spec(path).spec, small_spec(path).plan)[0]
+    spec, plan = filled.spec, filled.plan
     case = parameter_cases(spec)[-1]
     x, y, z = launch_of(spec, case).grid
     ctas = [(0, 0, 0), (x - 1, y - 1, z - 1)][: 1 if x * y * z == 1 else 2]

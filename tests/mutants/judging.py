@@ -18,9 +18,9 @@ from tilegen.interpret import FaultFound, corners, interpret
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
 from tilegen.proofs import finding, floats, prove
+from tilegen.proofs.fillings import fill_each
 from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs
 from tilegen.proofs.runs import check_run, list_runs
-from tilegen.proofs.tables import fill_each
 from tilegen.reference import Input
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
@@ -73,8 +73,8 @@ def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
     """What the proofs say of a mutant, and of one that passes them whether it is the same kernel."""
     found = run = proof_code(lambda: prove(spec, mutant.plan))
     if found in WHOLE_GRID or found == floats.BEYOND:  # else the runs said it, and nothing else came before
-        each = fill_each(spec, mutant.plan)
-        run = proof_code(lambda: [check_run(s, p, run) for s, p in each for run in list_runs(s, p)])
+        each = [one for one in fill_each(spec, mutant.plan) if one.has_runs]
+        run = proof_code(lambda: [check_run(f.spec, f.plan, run) for f in each for run in list_runs(f.spec, f.plan)])
     return Verdict(found, run, "" if found else find_reason(spec, plan, mutant))
 
 

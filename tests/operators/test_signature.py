@@ -55,8 +55,10 @@ def derive(source: Any) -> OperatorSignature:
                    "params: {ldx: {default: 8, max: 512}}\n"), "(Tensor X, *, SymInt ldx) -> Tensor"),
         (SQUARE.replace("default: 1.0", "default: .inf"), "(Tensor X, *, float? c=None) -> Tensor"),
         (SQUARE.replace("default: 1.0", "default: -2.5"), "(Tensor X, *, float c=-2.5) -> Tensor"),
+        ("specs/dropout.yaml", "(Tensor X, *, int seed=1234, int stream=0, int offset=0, "
+         "int keep=3865470566, float scale=1.1111111) -> Tensor"),
     ],
-    ids=["rmsnorm", "dx", "dw", "inout", "partial", "pitch", "infinite", "negative"],
+    ids=["rmsnorm", "dx", "dw", "inout", "partial", "pitch", "infinite", "negative", "bits"],
 )  # fmt: skip
 def test_schemas(source: Any, schema: str) -> None:
     assert derive(source).schema == schema

@@ -76,6 +76,16 @@ def test_reads_of_what_nothing_wrote():
         run(KEEP.replace("%r6", "%r20"))
 
 
+def test_what_a_widened_load_brings_besides():
+    """A compiler makes one load of three values, of four elements: the last one may be anything, if nobody uses it."""
+    one = "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra out;\n"
+    some = "".join(f"st.shared.u32 [%r3+{4 * k}], %r1;\n" for k in range(3))
+    load = "ld.shared.v4.u32 {%r10, %r11, %r6, %r12}, [%r3];\n"
+    assert run(one + some + load + KEEP + "out:\n")[0] == 0
+    with pytest.raises(PtxFault, match="nothing has written"):
+        run(one + some + load + "add.u32 %r6, %r6, %r12;\n" + KEEP + "out:\n")
+
+
 @pytest.mark.parametrize("body, what", [
     ("ld.shared.u32 %r6, [%r3+8192];", "shared memory out of bounds"),
     ("st.global.u32 [%rd8+1024], %r1;", "global memory out of bounds: bytes 1024 to 1276 . 4 of Y"),
@@ -85,6 +95,13 @@ def test_reads_of_what_nothing_wrote():
 def test_places(body, what):
     with pytest.raises(PtxFault, match=what):
         run(body, source={"X": np.zeros(64, np.uint32)})
+
+
+def test_addresses_of_shared_memory_wrap():
+    """A compiler folds a loop's start into the offset: the register alone may lie below 0."""
+    assert run("sub.s32 %r2, %r2, 4096;\nst.shared.u32 [%r2+4096], %r1;\nld.shared.u32 %r6, [%r2+4096];\n" + KEEP)[
+        :3
+    ] == [0, 1, 2]
 
 
 # ---- copies

@@ -13,6 +13,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.pipeline import Built, build, load
 from tilegen.reference import run_reference
 from tilegen.spec.data import Spec
+from tilegen.spec.outline import launch_of
 from tilegen.verifying.images import list_ctas
 
 SPEC = "specs/dropout.yaml"
@@ -158,7 +159,7 @@ def test_the_kernel_draws_the_stream(spec_path: str, seed: int, stream: int, off
     dtype = spec.buffer("X").dtype
     case = {p.name: p.default for p in spec.params}
     x = np.random.default_rng(3).standard_normal(given["N"]).astype(numpy_dtype(dtype))
-    ctas = list_ctas((2, 1, 1))
+    ctas = list_ctas(launch_of(spec, {"N": given["N"]}).grid)
     at, bits = run_reference(spec, ctas, {"X": lambda k: x[k]}, {"N": given["N"]}, domain=TYPED)["Y"]
     assert at.tolist() == list(range(given["N"]))
     wanted, raw = drop(x, case, seed, stream, offset), bits_dtype(x.itemsize)

@@ -24,6 +24,8 @@ CASES = [
     *((d, "float32", op, True) for d in ("uint8", "int32", "int64") for op in ("max", "sum")),
     ("bool", "float16", "sum", True), ("int32", "int64", "sum", True), ("float32", "int32", "sum", True),
     ("float32", "float64", "sum", True), ("uint32", "int64", "max", True), ("int64", "int32", "min", True),
+    ("uint32", "uint32", "sum", False), ("uint32", "uint64", "prod", False), ("uint64", "uint64", "max", False),
+    ("uint64", "uint64", "sum", True), ("uint32", "int32", "sum", True), ("uint32", "uint32", "min", True),
 ]  # fmt: skip
 FUNCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
 
@@ -51,7 +53,7 @@ def draw(dtype: str) -> Any:
     values = np.ones((4, 64), np.int64)
     for row, many in enumerate((2, 5, 20, 0)):
         values[row, rng.choice(64, many, replace=False)] = rng.choice([3, 5, 7, 9], many)
-    large = {"int32": -(2**31), "int64": -(2**62), "uint32": 2**32 - 1}.get(dtype, 100)
+    large = {"int32": -(2**31), "int64": -(2**62), "uint32": 2**32 - 1, "uint64": 2**63 - 1}.get(dtype, 100)
     values[3, 17] = large
     values[:3, 40] *= 1 if dtype.startswith("u") else -1
     return values.astype(numpy_dtype(dtype))
@@ -59,11 +61,12 @@ def draw(dtype: str) -> Any:
 
 def mean(values: Any, held: str, op: str, accumulate: bool) -> Any:
     """What NumPy has, in the type that C computes in; rounded to dst's, integers at their ends."""
-    narrow = {"bool": "int32", "int8": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
+    narrow = {"bool": "int32", "int8": "int32", "uint8": "int32", "uint16": "int32"}
     dtype = narrow.get(values.dtype.name, values.dtype.name)
     if accumulate:
         both = {narrow.get(held, held).replace("float16", "float32"), dtype}
-        dtype = next(t for t in ("float64", "float32", "int64", "int32") if t in both)
+        both |= {"int64"} if {"int32", "uint32"} <= both else set()
+        dtype = next(t for t in ("float64", "float32", "uint64", "int64", "uint32", "int32") if t in both)
     with np.errstate(over="ignore"):
         elements = values.astype(dtype)
         if accumulate:

@@ -153,7 +153,8 @@ def events_command(wishes: ExplainWishes, form: str, rows: int) -> int:
     """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it."""
     # The interpreter runs for this command alone, so it is loaded here.
     from tilegen.interpret import Record
-    from tilegen.proofs.meaning import describe_fault, record_events
+    from tilegen.proofs.described_faults import describe_fault
+    from tilegen.proofs.meaning import record_events
     from tilegen.report.events import events_data, events_text, has_events
 
     with watch_one(wishes.path):

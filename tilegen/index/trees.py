@@ -152,7 +152,9 @@ def _multiple(x: Tree) -> int:
 
 
 def is_element_below(a: Any, b: Any) -> bool:
-    """Is ``b`` the end of the range of an element of a table, whose sizes are not known?"""
-    if not isinstance(a, Tree) or a.symbol != "max":
-        return isinstance(a, Tree) and a.symbol == "table" and bool(a.args[4] == b)
+    """Is ``b`` the end of the range of an element of a table, whose sizes are not known? Or of the largest of such."""
+    if not isinstance(a, Tree) or a.symbol not in ("table", "max"):
+        return False
+    if a.symbol == "table":
+        return bool(a.args[4] == b)
     return all(is_element_below(x, b) or bound(x) <= least(b) for x in a.args)

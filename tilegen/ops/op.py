@@ -118,9 +118,9 @@ class Op(OpForm):
 
     ``reference(call, values, here)`` is its meaning on logical tensors: from what it reads to what it writes, both by
     field name, instances first, stored as ``here.domain`` does. It rearranges these arrays, or computes with the domain
-    (``compute``, ``convert``, ``fill``, ``matmul``, ``combine``, ``fold``), and never looks into one: it runs in all
-    domains. ``exactness``: MOVES, CONVERTS or COMPUTES; ``rounds(call)``: of an op that moves, whether this call of it
-    converts. ``instructions`` are rows that it brings along beside those of
+    (``compute``, ``convert``, ``fill``, ``matmul``, ``combine``, ``fold``, ``scan``), and never looks into one: it runs
+    in all domains. ``exactness``: MOVES, CONVERTS or COMPUTES; ``rounds(call)``: of an op that moves, whether this call
+    of it converts. ``instructions`` are rows that it brings along beside those of
     ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what it reads, for ops
     that only rearrange; None for others. ``flows(call, threads)``: the tiles whose owners its
     operands share; ``other_flows(call, threads)``: what these may be instead, the best first. ``factors(call, values,

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from tilegen.arithmetic import Apply, Element, Node, Whole, common_type, to_type, type_of_element
 from tilegen.arithmetic import Literal as Number
+from tilegen.arithmetic.functions import find_unmet
 from tilegen.arithmetic.intervals import (
     ValueRange,
     apply_to_ranges,
@@ -111,7 +112,22 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
         if drop_ones(own) != drop_ones(wanted) or len(own) > len(wanted):
             message = f"'{name}' has the shape {list(own)}, and {list(wanted)} is left"
             return Flaw("TG212", message, name, "keep the axis as an extent of 1")
-    return _check_ops(fields, regions, shape[fields.axis])
+    return _check_ops(fields, regions, shape[fields.axis]) or _check_held(fields, regions, expression)
+
+
+def _check_held(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> Flaw | None:
+    """What is wrong with the type that dst is accumulated in: nothing holds uint64 and numbers below 0."""
+    written = list_fields(regions, ("dst",)) if fields.accumulate else ()
+    for k, name in enumerate(written):
+        dtypes = regions[name].buffer.dtype, regions["src"].buffer.dtype if expression is None else ""
+        if any(dtype in ("complex64", "complex128") for dtype in dtypes):
+            continue
+        elements = type_of_element(dtypes[1]) if expression is None else expression.trees[k].type
+        held = type_of_element(dtypes[0])
+        if "uint64" in (held, elements) and find_unmet([held, elements]):
+            message = f"'{regions[name].buffer.name}' is {dtypes[0]} and what is taken in {elements}: they do not meet"
+            return Flaw("TG212", message, name, "give both a sign, or none")
+    return None
 
 
 def _check_ops(fields: Any, regions: Mapping[str, Region], extent: int) -> Flaw | None:

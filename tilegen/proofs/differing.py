@@ -12,7 +12,7 @@ import numpy as np
 from tilegen import layouts
 from tilegen.errors import Mark
 from tilegen.index import bound, evaluate, variables
-from tilegen.proofs.meaning import mark_of
+from tilegen.proofs.described_faults import mark_of
 from tilegen.proofs.owned_boxes import Owned, written_boxes
 from tilegen.reference import Array
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES

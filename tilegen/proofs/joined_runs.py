@@ -16,8 +16,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import SizedCtas, interpret_sizes, may_join_sizes
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan
-from tilegen.proofs.apart import list_apart
-from tilegen.proofs.meaning import compare_outcome, proving_domain, proving_inputs
+from tilegen.proofs.meaning import compare_outcome, list_apart, proving_domain, proving_inputs
 from tilegen.proofs.run_integers import find_run
 from tilegen.proofs.runs import ProofRun, check_run, count_run
 from tilegen.proofs.trips import has_room, is_affordable

@@ -14,10 +14,10 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
-from tilegen.proofs.apart import list_apart
 from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
+from tilegen.proofs.described_faults import describe_fault, mark_of
 from tilegen.proofs.fillings import Filling, add_contents, fill_each, reads_tables
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
@@ -26,10 +26,9 @@ from tilegen.proofs.joined_runs import check_runs, share_out
 from tilegen.proofs.lies import check_lies
 from tilegen.proofs.limits import untaken_steps
 from tilegen.proofs.meaning import (
-    describe_fault,
     digest_meaning,
     digest_outcome,
-    mark_of,
+    list_apart,
     parameter_cases,
 )
 from tilegen.proofs.meetings import unproven_meetings

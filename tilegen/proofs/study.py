@@ -12,8 +12,8 @@ from tilegen.index.recurrences import Recurrence, join_recurrences, recurrence
 from tilegen.index.runs import counter
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
 from tilegen.proofs.dependence_distance import Around, ArrayTouch, Places, find_distance, spot_of_touch
+from tilegen.proofs.described_faults import mark_of
 from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
-from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.observed import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.stale_data import Late, find_exposed
 from tilegen.spec.data import Call, Region, Spec

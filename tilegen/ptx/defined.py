@@ -28,7 +28,7 @@ def find_undefined(kernel: KernelText) -> tuple[int, str] | None:
     names = list(kernel.registers)
     numbers = {name: k for k, name in enumerate(names)}
     predicates = sum(1 << k for k, name in enumerate(names) if kernel.registers[name] == 1)
-    reads = [_find_names(_read_names(one), numbers) for one in kernel.code]
+    reads = [_find_names(list_read(one), numbers) for one in kernel.code]
     writes = [_find_names(_written_names(one), numbers) for one in kernel.code]
     surely = [0 if one.guard else bits for one, bits in zip(kernel.code, writes, strict=True)]
     on_all, on_some = _flow(kernel, surely, is_all=True), _flow(kernel, writes, is_all=False)
@@ -69,7 +69,12 @@ def _written_names(one: Instruction) -> list[str]:
     return [] if _READERS.match(one.op) or not one.operands else re.split(r"[|,\s{}]+", one.operands[0])
 
 
-def _read_names(one: Instruction) -> list[str]:
+def list_read(one: Instruction) -> list[str]:
+    """Names that an instruction reads: its guard, addresses and values.
+
+    >>> list_read(Instruction("st.shared.v2.u32", ("[%r1+4]", "{%r2, %r3}"), "%p1"))
+    ['%p1', '%r1', '%r2', '%r3']
+    """
     is_written = bool(_written_names(one))
     return [one.guard, *(name for x in one.operands[is_written:] for name in _NAME.findall(x))]
 

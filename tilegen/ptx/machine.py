@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from tilegen.ptx.defined import list_read
 from tilegen.ptx.held import Barrier, Flight, Meetings, ProductsInFlight
 from tilegen.ptx.launch import Array, Cta, Launch, Region
 from tilegen.ptx.order import PREVIOUS, Order, Shadow
@@ -22,6 +23,7 @@ class Machine:
     def __init__(self, kernel: KernelText, launch: Launch, regions: Mapping[str, Region], ctas: Sequence[Cta]):
         self.state = state = State(kernel, launch, regions, ctas)
         self.order = Order(state)
+        self.read_names = frozenset(name for one in kernel.code for name in list_read(one))
         self.narrow = {space: find_granule(kernel, space) for space in ("shared", "global")}
         granules = len(state.shared) // self.narrow["shared"]
         self.shared_shadow = Shadow(self.order, granules, self.narrow["shared"])

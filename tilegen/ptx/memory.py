@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -25,7 +25,8 @@ def read_address(machine: Machine, operand: str) -> Address:
     state, offset = machine.state, int(found[2] or "0", 0)
     held = state.rows.get(found[1])
     base = state.constant(found[1], np.dtype("i8")) if held is None else held
-    return lambda lanes: base[lanes.at].astype(np.int64) + offset
+    wraps = (1 << 32) - 1 if base.dtype.itemsize == 4 else -1  # a sum of 32 bits, as addresses of shared memory are
+    return lambda lanes: base[lanes.at].astype(np.int64) + offset & wraps
 
 
 def find_region(machine: Machine, at: Array, size: int) -> Region:
@@ -68,13 +69,17 @@ def granules_of(at: Array, size: int, granule: int) -> Array:
     return (at // granule)[:, None] + np.arange(max(1, size // granule))
 
 
-def load_shared(machine: Machine, at: Array, width: int, count: int, lanes: Lanes) -> Array:
-    """Values [lanes, count], unsigned."""
+def load_shared(machine: Machine, at: Array, width: int, live: Sequence[bool], lanes: Lanes) -> Array:
+    """Values [lanes, count], unsigned. Nobody asks who wrote those that are not ``live``: compilers widen loads."""
+    count, shadow = len(live), machine.shared_shadow
     size = width * count
     check_aligned(at, size)
     byte = place_shared(machine, at, lanes.idx, size)
     machine.refuse_barriers(byte, size)
-    machine.shared_shadow.read(lanes, granules_of(byte, size, machine.shared_shadow.granule))
+    granules = granules_of(byte, size, shadow.granule)
+    if shadow.granule <= width:
+        granules = granules[:, np.repeat(live, width // shadow.granule)]
+    shadow.read(lanes, granules)
     found: Array = machine.shared_views[width][(byte // width)[:, None] + np.arange(count)]
     return found
 
@@ -133,12 +138,12 @@ def _local(machine: Machine, at: Array, size: int, idx: Array) -> Array:
     return idx * machine.state.local_bytes + at
 
 
-def load(machine: Machine, space: str, at: Array, shape: tuple[int, int], lanes: Lanes) -> Array:
+def load(machine: Machine, space: str, at: Array, width: int, live: Sequence[bool], lanes: Lanes) -> Array:
     """Values [lanes, count] of a state space; "" is a generic address, of one space for all lanes."""
-    width, count = shape
+    count = len(live)
     space, at = resolve(space, at)
     if space == "shared":
-        return load_shared(machine, at, width, count, lanes)
+        return load_shared(machine, at, width, live, lanes)
     if space == "local":
         byte = _local(machine, at, width * count, lanes.idx)
         found: Array = machine.state.local.view(f"u{width}")[(byte // width)[:, None] + np.arange(count)]
@@ -174,9 +179,10 @@ def _load(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     names = list_names(one.operands[0])
     rows = [None if name == "_" else state.wide_row(name, dtype.kind if dtype.kind == "i" else "u") for name in names]
     address, space = read_address(machine, one.operands[1]), (found["space"] or "").lstrip(".").split("::")[0]
+    live = [len(names) == 1 or name in machine.read_names for name in names]
 
     def step(lanes: Lanes) -> None:
-        x = load(machine, space, address(lanes), (dtype.itemsize, len(rows)), lanes)
+        x = load(machine, space, address(lanes), dtype.itemsize, live, lanes)
         values = x.view(dtype) if dtype.kind == "i" else x
         for k, r in enumerate(rows):
             if r is not None:

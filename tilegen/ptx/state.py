@@ -92,7 +92,7 @@ class State:
             raise PtxError("variables in constant or global memory of the module are not carried out")
         self.shared_bytes = -(-sizes["shared"] // 128) * 128
         self.shared = np.full(self.shared_bytes * len(self.ctas), 0xCD, np.uint8)
-        self.shared_end = sizes["shared"]
+        self.shared_end = -(-sizes["shared"] // 16) * 16
         self.local_bytes = -(-sizes["local"] // 16) * 16
         self.local = np.full(self.local_bytes * self.total, 0xCD, np.uint8)
         self.params: dict[str, tuple[int, Any]] = {}

@@ -17,7 +17,8 @@ from tilegen.layouts import read_mma
 from tilegen.pipeline import Source, load_kernel, with_comparisons
 from tilegen.plan import Launch, Plan
 from tilegen.planner import plan_spec
-from tilegen.proofs.meaning import describe_fault, record_events
+from tilegen.proofs.described_faults import describe_fault
+from tilegen.proofs.meaning import record_events
 from tilegen.render import render
 from tilegen.report import describe_tensor_memory, explain_plan, pin_choices, say_role, say_summary
 from tilegen.report.events import events_data, has_events, list_cells, list_columns
