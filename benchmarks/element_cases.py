@@ -25,7 +25,6 @@ class Work:
     the device, which no graph takes.
     """
 
-    params: Mapping[str, int]
     launch: Callable[[Any, int], object]
     check: Callable[[Candidate], None]
     peers: Mapping[str, Candidate]
@@ -36,6 +35,14 @@ class Work:
 
 
 Prepare = Callable[[Any, gpu.Device], Work]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec of specs/ at the sizes that are measured, and what prepares its arrays."""
+
+    params: Mapping[str, int]
+    prepare: Prepare
 
 
 def count_sets(device: gpu.Device, each: int) -> int:
@@ -61,7 +68,7 @@ def prepare_histogram(torch: Any, device: gpu.Device) -> Work:
 
     peer = lambda k: torch.bincount(sets[k % count], minlength=256)  # noqa: E731
     return Work(
-        {"N": IMAGE}, lambda kernel, k: kernel(sets[k % count], out), check, {}, count, IMAGE, IMAGE, {"torch": peer}
+        lambda kernel, k: kernel(sets[k % count], out), check, {}, count, IMAGE, IMAGE, {"torch": peer}
     )  # fmt: skip
 
 
@@ -85,7 +92,7 @@ def prepare_top_two(torch: Any, device: gpu.Device) -> Work:
     copies = [torch.empty_like(sets[0]) for _ in range(2)]
     read = 4 * rows * columns
     return Work(
-        {"M": rows}, lambda kernel, k: kernel(sets[k % count], values, places), check,
+        lambda kernel, k: kernel(sets[k % count], values, places), check,
         {
             "torch": lambda k: torch.topk(sets[k % count], 2, dim=1),
             "copy of the input": lambda k: copies[k % 2].copy_(sets[k % count]),
@@ -114,7 +121,7 @@ def prepare_index_add(torch: Any, device: gpu.Device) -> Work:
 
     moved = 3 * 2 * rows * width
     return Work(
-        {"T": rows, "V": rows, "D": width}, lambda kernel, k: kernel(order[k % count], sets[k % count], total), check,
+        lambda kernel, k: kernel(order[k % count], sets[k % count], total), check,
         {"torch": lambda k: other.index_add_(0, wide[k % count], sets[k % count])}, count, moved, moved * 2 // 3,
     )  # fmt: skip
 
@@ -128,7 +135,7 @@ def prepare_scan_rows(torch: Any, device: gpu.Device) -> Work:
     out = [torch.empty((rows, columns), device="cuda") for _ in range(2)]
     compiled = torch.compile(lambda x: torch.cumsum(x, 1))
     return Work(
-        {"M": rows, "N": columns}, lambda kernel, k: kernel(sets[k % count], out[k % 2]), _scan_check(torch, sets, out),
+        lambda kernel, k: kernel(sets[k % count], out[k % 2]), _scan_check(torch, sets, out),
         {"torch": lambda k: torch.cumsum(sets[k % count], 1), "torch.compile": lambda k: compiled(sets[k % count])},
         count, 2 * each, each,
     )  # fmt: skip
@@ -140,7 +147,7 @@ def prepare_scan(torch: Any, device: gpu.Device) -> Work:
     sets = [torch.randn(SCANNED, device="cuda") for _ in range(count)]
     out = [torch.empty(SCANNED, device="cuda") for _ in range(2)]
     return Work(
-        {"N": SCANNED}, lambda kernel, k: kernel(sets[k % count], out[k % 2]), _scan_check(torch, sets, out),
+        lambda kernel, k: kernel(sets[k % count], out[k % 2]), _scan_check(torch, sets, out),
         {"torch": lambda k: torch.cumsum(sets[k % count], 0)}, count, 8 * SCANNED, 4 * SCANNED,
     )  # fmt: skip
 
@@ -175,7 +182,7 @@ def prepare_dropout(torch: Any, device: gpu.Device) -> Work:
             raise ValueError(f"{int((out[0] != want).sum())} elements are others")
 
     return Work(
-        {"N": SCANNED}, lambda kernel, k: kernel(sets[k % count], out[k % 2]), check,
+        lambda kernel, k: kernel(sets[k % count], out[k % 2]), check,
         {"torch": lambda k: torch.nn.functional.dropout(sets[k % count], 0.1)}, count, 8 * SCANNED, 4 * SCANNED,
     )  # fmt: skip
 
@@ -196,7 +203,11 @@ def draw_philox(count: int, seed: int) -> Any:
     return np.stack(words, 1).reshape(-1).astype(np.int64)
 
 
-CASES: dict[str, Prepare] = {
-    "histogram": prepare_histogram, "top2_rows": prepare_top_two, "index_add": prepare_index_add,
-    "scan_rows": prepare_scan_rows, "scan": prepare_scan, "dropout_f32": prepare_dropout,
-}  # fmt: skip
+CASES = {
+    "histogram": Case({"N": IMAGE}, prepare_histogram),
+    "top2_rows": Case({"M": 524_288}, prepare_top_two),
+    "index_add": Case({"T": 16384, "V": 16384, "D": 4096}, prepare_index_add),
+    "scan_rows": Case({"M": 8192, "N": 4096}, prepare_scan_rows),
+    "scan": Case({"N": SCANNED}, prepare_scan),
+    "dropout_f32": Case({"N": SCANNED}, prepare_dropout),
+}

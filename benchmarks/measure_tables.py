@@ -12,23 +12,26 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from element_cases import CASES as ELEMENTS
-from element_cases import Prepare, Work, count_sets
+from element_cases import Case, Work, count_sets
 from gpu_files import gpu_file, hash_code, read_driver
 from measure_cases import describe_bug
-from measure_programs import TorchWatch, time_all
+from measure_programs import TorchWatch, build_one, time_all
 from torch_programs import time_reading
 
-import tilegen
 from tilegen import gpu
 from tilegen.bench.libraries import load_library
 from tilegen.bench.measuring import Candidate, paired_ratio
 from tilegen.calling import kernel_of
+from tilegen.pipeline import Built, BuiltProgram
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results" / "tables"
@@ -44,26 +47,29 @@ def main() -> int:
     target = args.out or RESULTS / gpu_file(device.name)
     target.parent.mkdir(parents=True, exist_ok=True)
     known = json.loads(target.read_text(encoding="utf-8"))["cases"] if target.exists() else {}
-    for spec, prepare in (TABLES | ELEMENTS).items():
-        if not any(part in spec for part in args.name):
-            continue
-        torch.manual_seed(1)
-        try:
-            known[spec] = measure_case(torch, device, spec, prepare, args.rounds)
-        except Exception as error:  # the others are measured all the same
-            known[spec] = {"correct": False, "error": describe_bug(error)}
-        print(spec, known[spec], flush=True)
-        today = datetime.date.today().isoformat()
-        found = {"device": device.name, "driver": read_driver(), "date": today, "cases": known}
-        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    chosen = {s: case for s, case in (TABLES | ELEMENTS).items() if any(part in s for part in args.name)}
+    with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 2), get_context("spawn")) as pool:
+        builds = {s: pool.submit(build_one, ROOT / "specs" / f"{s}.yaml", c.params) for s, c in chosen.items()}
+        for spec, case in chosen.items():
+            torch.manual_seed(1)
+            try:
+                known[spec] = measure_case(torch, device, case, builds[spec].result(), args.rounds)
+            except Exception as error:  # the others are measured all the same
+                known[spec] = {"correct": False, "error": describe_bug(error)}
+            print(spec, known[spec], flush=True)
+            today = datetime.date.today().isoformat()
+            found = {"device": device.name, "driver": read_driver(), "date": today, "cases": known}
+            target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0 if all(row["correct"] for row in known.values()) else 1
 
 
-def measure_case(torch: Any, device: gpu.Device, spec: str, prepare: Prepare, rounds: int) -> dict[str, Any]:
-    """A row of the results. Raises ValueError where the kernel is wrong."""
-    work = prepare(torch, device)
-    built = tilegen.build(ROOT / "specs" / f"{spec}.yaml", "sm_90a", dict(work.params))
-    kernel = kernel_of(built)
+def measure_case(
+    torch: Any, device: gpu.Device, case: Case, built: Built | BuiltProgram | str, rounds: int
+) -> dict[str, Any]:
+    """A row of the results. Raises ValueError where the kernel is wrong, or was not built."""
+    if isinstance(built, str):
+        raise ValueError(built)
+    work, kernel = case.prepare(torch, device), kernel_of(built)
     own: Candidate = lambda k: work.launch(kernel, k)  # noqa: E731
     work.check(own)
     copies = [torch.empty(work.moved_bytes // 2, dtype=torch.uint8, device="cuda") for _ in range(2 * work.sets)]
@@ -72,7 +78,7 @@ def measure_case(torch: Any, device: gpu.Device, spec: str, prepare: Prepare, ro
     mine, watch = timed.rounds["tilegen"], TorchWatch(torch)
     eager = {name: median(watch.time_us(lambda: run(k)) for k in range(rounds)) for name, run in work.eager.items()}  # noqa: B023
     return {
-        "correct": True, "params": dict(work.params), "code_sha256": hash_code(built.source), "rounds": rounds,
+        "correct": True, "params": dict(case.params), "code_sha256": hash_code(built.source), "rounds": rounds,
         "bytes": work.moved_bytes, "median_us": round(median(mine), 3),
         "of_reading": round(median(mine) / time_reading(torch, device, work.read_bytes), 4),
         "peers": {
@@ -98,7 +104,7 @@ def prepare_embedding(torch: Any, device: gpu.Device) -> Work:
     peer = lambda k: torch.nn.functional.embedding(sets[k % 4], weight)  # noqa: E731
     moved = 2 * 2 * tokens * width
     return Work(
-        {"V": rows, "D": width, "T": tokens}, lambda kernel, k: kernel(sets[k % 4], weight, out[k % 4]), check,
+        lambda kernel, k: kernel(sets[k % 4], weight, out[k % 4]), check,
         {"torch": peer}, 4, moved, moved // 2,
     )  # fmt: skip
 
@@ -129,7 +135,6 @@ def prepare_append(torch: Any, device: gpu.Device) -> Work:
 
     moved = 2 * 2 * 2 * tokens * width
     return Work(
-        {"T": tokens, "PAGES": pages},
         lambda kernel, k: kernel(slots[k % count], *given[k % count], *caches, PAGES=pages),
         check, {"torch": peer}, count, moved, moved // 2,
     )  # fmt: skip
@@ -154,14 +159,16 @@ def prepare_cross_entropy(torch: Any, device: gpu.Device) -> Work:
     compiled = torch.compile(lambda x, y: torch.nn.functional.cross_entropy(x.float(), y, reduction="none"))
     moved = 2 * rows * columns
     return Work(
-        {"M": rows, "V": columns}, lambda kernel, k: kernel(logits, labels, loss, total), check,
+        lambda kernel, k: kernel(logits, labels, loss, total), check,
         {"torch.compile": lambda k: compiled(logits, wide)}, 1, moved, moved,
     )  # fmt: skip
 
 
-TABLES: dict[str, Prepare] = {
-    "embedding": prepare_embedding, "kv_append": prepare_append, "cross_entropy": prepare_cross_entropy,
-}  # fmt: skip
+TABLES = {
+    "embedding": Case({"V": 128256, "D": 4096, "T": 16384}, prepare_embedding),
+    "kv_append": Case({"T": 16384, "PAGES": 4096}, prepare_append),
+    "cross_entropy": Case({"M": 16384, "V": 32064}, prepare_cross_entropy),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

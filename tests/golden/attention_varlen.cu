@@ -2,25 +2,25 @@
 // Launch: grid ((MAXQ + 127) >> 7, 16, B), 384 threads, 163912 bytes of dynamic shared memory.
 // Roles, by their threads: load 32 of 24 registers, idle 96 of 24 registers, math 256 of 240 registers.
 // cu: row [B + 1], PROMISED by the caller: offsets of B pieces, rising from 0 to T
+// A LAUNCH DOES NOT CHECK PROMISES, unless it is asked to (check_values=True in Python, TILEGEN_CHECK_VALUES
+//   in C++).
+// IF A PROMISE IS FALSE: THIS MAY READ OR WRITE ANYWHERE, WITHOUT 'edge: clip': op 36 at O[t0 + row : +64,
+//   by]
+// IF A PROMISE IS FALSE: what these would touch at its places is DROPPED: op 1 at Q[t0 + bx*128 : +128, by];
+//   op 2 at K[t0 + j*128 : +128, by // (H // HK)]; op 3 at V[t0 + j*128 : +128, by // (H // HK)]; op 4 at
+//   K[t0 + j*128 : +128, by // (H // HK)]; op 5 at V[t0 + j*128 : +128, by // (H // HK)]; op 32 at LSE[by, t0
+//   + row : +64 < end]; op 37 at O[t0 + row : +64 < end, by]
 // Q: row [T, 16, 128]
 // K: row [T, 4, 128]
 // V: row [T, 4, 128]
 // O: row [T, 16, 128]
-// LSE: row [16, T]
-// sq: Swizzle(3, 3, 3) o S[(128, 2, 64):(64, 8192, 1)] [128, 128], shared
-// sk: Swizzle(3, 3, 3) o S[(2, 128, 2, 64):(16384, 64, 8192, 1)] [2, 128, 128], shared
-// sv: Swizzle(3, 3, 3) o S[(2, 128, 2, 64):(16384, 64, 8192, 1)] [2, 128, 128], shared
+// (4 more arrays, layouts and notes)
 //
 // 1. copy Q[t0 + bx*128 : +128, by] -> sq, scope role, variant tma
 // 2. copy K[t0 + j*128 : +128, by // (H // HK)] -> sk[j % 2], scope role, variant tma
 // 3. copy V[t0 + j*128 : +128, by // (H // HK)] -> sv[j % 2], scope role, variant tma
 // 4. copy K[t0 + j*128 : +128, by // (H // HK)] -> sk[j % 2], scope role, variant tma
-// 5. copy V[t0 + j*128 : +128, by // (H // HK)] -> sv[j % 2], scope role, variant tma
-// 6. fill o, scope warpgroup, variant registers
-// 7. fill l, scope warpgroup, variant registers
-// 8. fill m, scope warpgroup, variant registers
-// 9. mma sq[wgid*64 : +64] skT[j % 2] s -> s, scope warpgroup, variant wgmma
-// (28 more ops)
+// (33 more ops)
 //
 // Costs, and why each op is done so: tilegen explain.
 
@@ -33,62 +33,67 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorM
 //          float_to_bfloat16 wgmma_m64n128k16_f32_bf16_bf16_ar_bn stmatrix_x4 fence_async sync_warpgroup
 //          tma_store_3d tma_commit tma_wait mbarrier_init
 
-__device__ __forceinline__ void load_Q_sq(int tx, int bx, int by, int t0, unsigned long long *fq,
-    const TensorMap &Q_map_128x1x64_128B, bfloat16_t *sq)
+__device__ __forceinline__ void load_Q_sq(int tx, int bx, int by, int T, int t0, int t0_kept,
+    unsigned long long *fq, const TensorMap &Q_map_128x1x64_128B, bfloat16_t *sq)
 {
     if (tx == 0) {
         mbarrier_expect(fq, 32768);
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            tma_load_3d(&sq[i * 8192], &Q_map_128x1x64_128B, i * 64, by, bx * 128 + t0, fq);
+            tma_load_3d(&sq[i * 8192], &Q_map_128x1x64_128B, i * 64, by, t0_kept ==
+                1 ? bx * 128 + t0 : T, fq);
         }
     }
 }
 
-__device__ __forceinline__ void load_K_sk(int tx, int by, int j, int t0, unsigned long long *fk,
-    const TensorMap &K_map_128x1x64_128B, bfloat16_t *sk)
+__device__ __forceinline__ void load_K_sk(int tx, int by, int T, int j, int t0, int t0_kept,
+    unsigned long long *fk, const TensorMap &K_map_128x1x64_128B, bfloat16_t *sk)
 {
     if (tx == 0) {
         mbarrier_expect(&fk[j], 32768);
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            tma_load_3d(&sk[i * 8192], &K_map_128x1x64_128B, i * 64, by >> 2, j * 128 + t0, &fk[j]);
+            tma_load_3d(&sk[i * 8192], &K_map_128x1x64_128B, i * 64, by >> 2, t0_kept ==
+                1 ? j * 128 + t0 : T, &fk[j]);
         }
     }
 }
 
-__device__ __forceinline__ void load_V_sv(int tx, int by, int j, int t0, unsigned long long *fv,
-    const TensorMap &V_map_128x1x64_128B, bfloat16_t *sv)
+__device__ __forceinline__ void load_V_sv(int tx, int by, int T, int j, int t0, int t0_kept,
+    unsigned long long *fv, const TensorMap &V_map_128x1x64_128B, bfloat16_t *sv)
 {
     if (tx == 0) {
         mbarrier_expect(&fv[j], 32768);
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            tma_load_3d(&sv[i * 8192], &V_map_128x1x64_128B, i * 64, by >> 2, j * 128 + t0, &fv[j]);
+            tma_load_3d(&sv[i * 8192], &V_map_128x1x64_128B, i * 64, by >> 2, t0_kept ==
+                1 ? j * 128 + t0 : T, &fv[j]);
         }
     }
 }
 
-__device__ __forceinline__ void load_K_sk_2(int tx, int by, int j, int t0, unsigned long long *fk,
-    const TensorMap &K_map_128x1x64_128B, bfloat16_t *sk)
+__device__ __forceinline__ void load_K_sk_2(int tx, int by, int T, int j, int end_kept, int t0, int t0_kept,
+    unsigned long long *fk, const TensorMap &K_map_128x1x64_128B, bfloat16_t *sk)
 {
     if (tx == 0) {
         mbarrier_expect(&fk[j & 1], 32768);
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            tma_load_3d(&sk[i * 8192], &K_map_128x1x64_128B, i * 64, by >> 2, j * 128 + t0, &fk[j & 1]);
+            tma_load_3d(&sk[i * 8192], &K_map_128x1x64_128B, i * 64, by >> 2, (t0_kept == 1 && end_kept == 1)
+                ? j * 128 + t0 : T, &fk[j & 1]);
         }
     }
 }
 
-__device__ __forceinline__ void load_V_sv_2(int tx, int by, int j, int t0, unsigned long long *fv,
-    const TensorMap &V_map_128x1x64_128B, bfloat16_t *sv)
+__device__ __forceinline__ void load_V_sv_2(int tx, int by, int T, int j, int end_kept, int t0, int t0_kept,
+    unsigned long long *fv, const TensorMap &V_map_128x1x64_128B, bfloat16_t *sv)
 {
     if (tx == 0) {
         mbarrier_expect(&fv[j & 1], 32768);
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            tma_load_3d(&sv[i * 8192], &V_map_128x1x64_128B, i * 64, by >> 2, j * 128 + t0, &fv[j & 1]);
+            tma_load_3d(&sv[i * 8192], &V_map_128x1x64_128B, i * 64, by >> 2, (t0_kept == 1 && end_kept == 1)
+                ? j * 128 + t0 : T, &fv[j & 1]);
         }
     }
 }
@@ -298,7 +303,7 @@ __device__ __forceinline__ void wgmma_p_sv_o_2(float (&o)[64], const bfloat16_t 
 }
 
 __device__ __forceinline__ void elementwise_m_l_LSE(int laneid, int wid_in_wg, int T, int end, int row,
-    int t0, float *LSE, const float (&m)[2], const float (&l)[2])
+    int t0, int end_kept, int t0_kept, float *LSE, const float (&m)[2], const float (&l)[2])
 {
     __align__(8) float lse_vals[2];
     if ((laneid & 3) == 0) {
@@ -309,7 +314,9 @@ __device__ __forceinline__ void elementwise_m_l_LSE(int laneid, int wid_in_wg, i
         #pragma unroll
         for (int f = 0; f < 2; ++f) {
             if (wid_in_wg * 16 + f * 8 + t0 + row + (laneid >> 2) < min(end, T)) {
-                LSE[wid_in_wg * 16 + f * 8 + (laneid >> 2)] = lse_vals[f];
+                if (t0_kept == 1 && end_kept == 1) {
+                    LSE[wid_in_wg * 16 + f * 8 + (laneid >> 2)] = lse_vals[f];
+                }
             }
         }
     }
@@ -355,15 +362,17 @@ __device__ __forceinline__ void store_sq_O(int tid_in_wg, int by, int row, int t
     }
 }
 
-__device__ __forceinline__ void copy_sq_O(int tid_in_wg, int T, int end, int row, int t0,
-    const bfloat16_t *sq, bfloat16_t *O)
+__device__ __forceinline__ void copy_sq_O(int tid_in_wg, int T, int end, int row, int t0, int end_kept,
+    int t0_kept, const bfloat16_t *sq, bfloat16_t *O)
 {
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         if (i * 8 + t0 + row + (tid_in_wg >> 4) < min(end, T)) {
-            *(uint4 *)&O[i * 16384] =
-                *(const uint4 *)&sq[((tid_in_wg & 15) >> 3) * 8192 + i * 512 + (tid_in_wg >> 4) * 64
-                    + ((tid_in_wg & 7) ^ (tid_in_wg >> 4)) * 8];
+            if (t0_kept == 1 && end_kept == 1) {
+                *(uint4 *)&O[i * 16384] =
+                    *(const uint4 *)&sq[((tid_in_wg & 15) >> 3) * 8192 + i * 512 + (tid_in_wg >> 4) * 64
+                        + ((tid_in_wg & 7) ^ (tid_in_wg >> 4)) * 8];
+            }
         }
     }
 }
@@ -409,29 +418,33 @@ attention_varlen(const int *__restrict__ cu, const bfloat16_t *__restrict__ Q,
     if (threadIdx.x < 32) {  // load: 32 threads
         const int tx = threadIdx.x;
         registers_down<24>();
-        const int t0 = cu[bz];
-        const int end = cu[bz + 1];
+        const int t0_read = cu[bz];
+        const int t0_kept = -1 < t0_read && t0_read < T + 1;  // does it keep its promise?
+        const int t0 = t0_kept ? (int)t0_read : 0;
+        const int end_read = cu[bz + 1];
+        const int end_kept = -1 < end_read && end_read < T + 1 && t0 - 1 < end_read;  // does it keep its promise?
+        const int end = end_kept ? (int)end_read : t0;
         const int len = end - t0;
         const int blocks = min((len + 127) >> 7, bx + 1);
         if (bx * 128 < len) {
-            load_Q_sq(tx, bx, by, t0, fq, Q_map_128x1x64_128B, sq);  // copy Q[t0 + bx*128 : +128, by] -> sq
+            load_Q_sq(tx, bx, by, T, t0, t0_kept, fq, Q_map_128x1x64_128B, sq);  // copy Q[t0 + bx*128 : +128, by] -> sq
             #pragma unroll 1
             for (int j = 0; j < 1; ++j) {
                 mbarrier_wait(&ek[j], 1);
                 // copy K[t0 + j*128 : +128, by // (H // HK)] -> sk[j % 2]
-                load_K_sk(tx, by, j, t0, fk, K_map_128x1x64_128B, &sk[j * 16384]);
+                load_K_sk(tx, by, T, j, t0, t0_kept, fk, K_map_128x1x64_128B, &sk[j * 16384]);
                 mbarrier_wait(&ev[j], 1);
                 // copy V[t0 + j*128 : +128, by // (H // HK)] -> sv[j % 2]
-                load_V_sv(tx, by, j, t0, fv, V_map_128x1x64_128B, &sv[j * 16384]);
+                load_V_sv(tx, by, T, j, t0, t0_kept, fv, V_map_128x1x64_128B, &sv[j * 16384]);
             }
             #pragma unroll 1
             for (int j = 1; j < max(blocks - 1, 0) + 1; ++j) {
                 mbarrier_wait(&ek[j & 1], ((j >> 1) + 1) & 1);
-                // copy K[t0 + j*128 : +128, by // (H // HK)] -> sk[j % 2]
-                load_K_sk_2(tx, by, j, t0, fk, K_map_128x1x64_128B, &sk[(j & 1) * 16384]);
+                load_K_sk_2(tx, by, T, j, end_kept, t0, t0_kept, fk, K_map_128x1x64_128B,
+                    &sk[(j & 1) * 16384]);  // copy K[t0 + j*128 : +128, by // (H // HK)] -> sk[j % 2]
                 mbarrier_wait(&ev[j & 1], ((j >> 1) + 1) & 1);
-                // copy V[t0 + j*128 : +128, by // (H // HK)] -> sv[j % 2]
-                load_V_sv_2(tx, by, j, t0, fv, V_map_128x1x64_128B, &sv[(j & 1) * 16384]);
+                load_V_sv_2(tx, by, T, j, end_kept, t0, t0_kept, fv, V_map_128x1x64_128B,
+                    &sv[(j & 1) * 16384]);  // copy V[t0 + j*128 : +128, by // (H // HK)] -> sv[j % 2]
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads
@@ -450,8 +463,12 @@ attention_varlen(const int *__restrict__ cu, const bfloat16_t *__restrict__ Q,
         __align__(8) float top[2];  // S[(4, 2, 8):(1@wid_in_wg, 1, 4@laneid)] + R[4:1@laneid] [64, 1]
         __align__(8) float l[2];  // S[(4, 2, 8):(1@wid_in_wg, 1, 4@laneid)] + R[4:1@laneid] [64, 1]
         registers_up<240>();
-        const int t0 = cu[bz];
-        const int end = cu[bz + 1];
+        const int t0_read = cu[bz];
+        const int t0_kept = -1 < t0_read && t0_read < T + 1;  // does it keep its promise?
+        const int t0 = t0_kept ? (int)t0_read : 0;
+        const int end_read = cu[bz + 1];
+        const int end_kept = -1 < end_read && end_read < T + 1 && t0 - 1 < end_read;  // does it keep its promise?
+        const int end = end_kept ? (int)end_read : t0;
         const int len = end - t0;
         const int blocks = min((len + 127) >> 7, bx + 1);
         if (bx * 128 < len) {
@@ -525,8 +542,8 @@ attention_varlen(const int *__restrict__ cu, const bfloat16_t *__restrict__ Q,
             }
             mbarrier_wait(&fv[(blocks - 1) & 1], ((blocks - 1) >> 1) & 1);
             wgmma_p_sv_o_2(o, p, &sv[((blocks - 1) & 1) * 16384]);  // mma p sv[(blocks - 1) % 2] o -> o
-            // elementwise m[:, 0] l[:, 0] -> LSE[by, t0 + row : +64 < end]
-            elementwise_m_l_LSE(laneid, wid_in_wg, T, end, row, t0, &LSE[by * T + t0 + row], m, l);
+            elementwise_m_l_LSE(laneid, wid_in_wg, T, end, row, t0, end_kept, t0_kept,
+                &LSE[by * T + t0 + row], m, l);  // elementwise m[:, 0] l[:, 0] -> LSE[by, t0 + row : +64 < end]
             elementwise_l(l);  // elementwise l -> l
             elementwise_o_l_h(h, o, l);  // elementwise o l -> h
             copy_h_sq(laneid, wid_in_wg, h, &sq[wgid * 4096]);  // copy h -> sq[wgid*64 : +64]
@@ -538,7 +555,7 @@ attention_varlen(const int *__restrict__ cu, const bfloat16_t *__restrict__ Q,
             }
             if (len < row + 64) {
                 // copy sq[wgid*64 : +64] -> O[t0 + row : +64 < end, by]
-                copy_sq_O(tid_in_wg, T, end, row, t0, &sq[wgid * 4096],
+                copy_sq_O(tid_in_wg, T, end, row, t0, end_kept, t0_kept, &sq[wgid * 4096],
                     &O[(size_t)(t0 + row + (tid_in_wg >> 4)) * 2048 + by * 128 + (tid_in_wg & 15) * 8]);
             }
             tma_wait<0>();
