@@ -126,6 +126,13 @@ FAULTS: tuple[Fault, ...] = (
         "",
         "the kernel after this one starts later, and does the same",
     ),
+    Fault(
+        "try_wait is not tried again",
+        "copy_tma",
+        r"@!done bra wait;",
+        "",
+        "nothing orders that after a write|async proxy",
+    ),
     # The templates.
     Fault(
         "no meeting after mbarriers are made",

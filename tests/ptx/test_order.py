@@ -155,6 +155,7 @@ BROKEN = {
     "too few bytes": ("_, [%r9], 1024", "_, [%r9], 512", "a deadlock"),
     "another parity": ("[%r9], 0;\n@!", "[%r9], 1;\n@!", "a deadlock"),
     "two arrivals": ("_, [%r9], 1024;", f"_, [%r9], 1024;\n{ARRIVE}", "more arrivals"),
+    "a wait that is not tried again": ("@!%p2 bra again;\n", "", "it is read, and nothing orders that after a write"),
     "the other barrier": ("parity.shared::cta.b64 %p2, [%r9]", "parity.shared::cta.b64 %p2, [%r9+8]", "no mbarrier"),
 }  # fmt: skip
 

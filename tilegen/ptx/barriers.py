@@ -162,7 +162,10 @@ def _expect(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
 
 
 def _try_wait(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
-    """Lanes whose phase has completed go on, and learn; the others wait: its time limit never ends."""
+    """Lanes whose phase has completed go on, and learn; the others wait.
+
+    The time limit passes once for each lane that does not know of the phase: it goes on with false, and must come back.
+    """
     state, order = machine.state, machine.order
     done = state.row(one.operands[0], np.dtype(bool))
     address, parity = read_address(machine, one.operands[1]), state.row(one.operands[2], np.dtype("u4"))
@@ -187,9 +190,27 @@ def _try_wait(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
             order.learn(idx, barrier.done_wide if is_wide else barrier.done_own)
             passed[here] = True
         done[lanes.idx[passed]] = True
+        machine.tried[lanes.idx[passed]] = -1
         return passed
 
-    return step
+    def try_once(lanes: Lanes) -> Array:
+        new: Array = machine.tried[lanes.idx] != state.at
+        at, phases = address(lanes), parity[lanes.at]
+        for k in np.flatnonzero(new).tolist():
+            lane = int(lanes.idx[k])
+            barrier = find_barrier(machine, int(at[k]), lane)
+            is_known = order.know[lane, order.phase_column(barrier.agent)] >= barrier.phase
+            new[k] = not (is_known and barrier.phase % 2 != phases[k])
+        if not new.any():
+            return np.asarray(step(lanes))
+        done[lanes.idx[new]] = False
+        machine.tried[lanes.idx[new]] = state.at
+        others = machine.part(lanes, np.flatnonzero(~new))
+        if others.n:
+            new[~new] = step(others)
+        return new
+
+    return try_once
 
 
 def fence_barriers(machine: Machine, idx: Array) -> None:

@@ -35,6 +35,7 @@ class Machine:
         }  # fmt: skip
         self.barriers: dict[int, Barrier] = {}
         self.reserved = np.zeros(len(state.shared) // 8, bool)
+        self.tried = np.full(state.total, -1)  # the try_wait whose time limit has passed for a lane
         self.flights: list[Flight] = []
         self.committed = np.zeros(state.total, np.int64)  # groups of cp.async of each lane
         self.bulk: dict[int, list[list[int]]] = {}  # of each lane its groups of bulk copies: their stamps
