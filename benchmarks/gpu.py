@@ -45,7 +45,7 @@ import tilegen
 from tilegen import bench, gpu
 from tilegen.pipeline import Built, BuiltProgram
 from tilegen.planner import plan_spec
-from tilegen.proofs.tables import is_decided
+from tilegen.proofs.fillings import is_decided
 from tilegen.render import render
 from tilegen.verifying import compile_for
 

@@ -4,7 +4,7 @@
     python benchmarks/measure_tables.py --name embedding
 
 One process; launches are in CUDA graphs on all sides, take turns, and rotate through inputs of four times the L2.
-Outputs are poisoned, then compared with what PyTorch computes.
+Outputs are poisoned, then compared with what PyTorch computes. Kernels are built without proofs: tests prove the specs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def main() -> int:
     known = json.loads(target.read_text(encoding="utf-8"))["cases"] if target.exists() else {}
     chosen = {s: case for s, case in (TABLES | ELEMENTS).items() if any(part in s for part in args.name)}
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 2), get_context("spawn")) as pool:
-        builds = {s: pool.submit(build_one, ROOT / "specs" / f"{s}.yaml", c.params) for s, c in chosen.items()}
+        specs = {s: ROOT / "specs" / f"{s}.yaml" for s in chosen}
+        builds = {s: pool.submit(build_one, specs[s], c.params, is_proved=False) for s, c in chosen.items()}
         for spec, case in chosen.items():
             torch.manual_seed(1)
             try:

@@ -13,25 +13,25 @@ typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 // Launch: grid (8, 4, B), 128 threads, 102784 bytes of dynamic shared memory.
 // pages: row [B, MAXP], PROMISED by the caller: values -1 : PAGES
 // lens: row [B], PROMISED by the caller: values 1 : MAXP * 16 + 1
+// A LAUNCH DOES NOT CHECK PROMISES, unless it is asked to (check_values=True in Python, TILEGEN_CHECK_VALUES
+//   in C++).
+// IF A PROMISE IS FALSE: THESE MAY READ OR WRITE ANYWHERE, WITHOUT 'edge: clip': op 2 at Q[bz, by]; op 7 at
+//   KC[page, :, by]; op 9 at KC[page, :, by]; op 32 at lse[bz, by, bx]; op 34 at part[bz, by, bx]
+// IF A PROMISE IS FALSE: what these would touch at its places is DROPPED: op 8 at VC[page, 0 : +16 < left,
+//   by]; op 10 at VC[page, 0 : +16 < left, by]
 // Q: row [B, 4, 8, 128]
 // KC: row [PAGES, 16, 4, 128]
 // VC: row [PAGES, 16, 4, 128]
 // part: row [B, 4, 8, 8, 128]
 // lse: row [B, 4, 8, 8]
 // sq: Swizzle(3, 3, 4) o S[(16, 128):(128, 1)] [16, 128], shared
-// sk: Swizzle(3, 4, 4) o S[(4, 3, 16, 128):(6144, 2048, 128, 1)] [4, 3, 16, 128], shared
-// sv: Swizzle(3, 4, 4) o S[(4, 3, 16, 128):(6144, 2048, 128, 1)] [4, 3, 16, 128], shared
-// so: Swizzle(3, 2, 4) o S[(4, 8, 128):(1024, 128, 1)] [4, 8, 128], shared
+// (3 more arrays, layouts and notes)
 //
 // 1. fill sq, scope cta, variant tile
 // 2. copy Q[bz, by] -> sq[0 : +8], scope cta, variant gmem_smem
 // 3. copy sq -> q, scope warp, variant ldstmatrix
 // 4. fill o, scope warp, variant registers
-// 5. fill l, scope warp, variant registers
-// 6. fill m, scope warp, variant registers
-// 7. copy KC[page, :, by] -> sk[warpid, j % 3], scope warp, variant cp_async
-// 8. copy VC[page, 0 : +16 < left, by] -> sv[warpid, j % 3], scope warp, variant cp_async
-// (26 more ops)
+// (30 more ops)
 //
 // Costs, and why each op is done so: tilegen explain.
 
@@ -96,13 +96,14 @@ __device__ __forceinline__ void start_KC_sk(int warpid, int laneid, int PAGES, i
     }
 }
 
-__device__ __forceinline__ void start_VC_sv(int warpid, int laneid, int PAGES, int left, int page, int j,
-    const bfloat16_t *VC, bfloat16_t *sv)
+__device__ __forceinline__ void start_VC_sv(int warpid, int laneid, int PAGES, int left, int len_kept,
+    int page, int pages_read_kept, int j, const bfloat16_t *VC, bfloat16_t *sv)
 {
     #pragma unroll
     for (int i2 = 0; i2 < 8; ++i2) {
         cp_async_16_or_zero(&sv[((warpid * 768 + j * 256 + i2 * 32 + laneid) ^ (i2 * 2 + (laneid >> 4))) * 8],
-            &VC[i2 * 1024], page < PAGES && i2 * 2 + (laneid >> 4) < min(left, 16));
+            &VC[i2 * 1024], pages_read_kept == 1 && len_kept ==
+                1 && page < PAGES && i2 * 2 + (laneid >> 4) < min(left, 16));
     }
 }
 
@@ -116,13 +117,14 @@ __device__ __forceinline__ void start_KC_sk_2(int warpid, int laneid, int PAGES,
     }
 }
 
-__device__ __forceinline__ void start_VC_sv_2(int warpid, int laneid, int PAGES, int left, int page, int j,
-    const bfloat16_t *VC, bfloat16_t *sv)
+__device__ __forceinline__ void start_VC_sv_2(int warpid, int laneid, int PAGES, int left, int len_kept,
+    int page, int pages_read_kept, int j, const bfloat16_t *VC, bfloat16_t *sv)
 {
     #pragma unroll
     for (int i2 = 0; i2 < 8; ++i2) {
         cp_async_16_or_zero(&sv[((warpid * 768 + j % 3 * 256 + i2 * 32 + laneid) ^ (i2 * 2
-            + (laneid >> 4))) * 8], &VC[i2 * 1024], page < PAGES && i2 * 2 + (laneid >> 4) < min(left, 16));
+            + (laneid >> 4))) * 8], &VC[i2 * 1024], pages_read_kept == 1 && len_kept ==
+                1 && page < PAGES && i2 * 2 + (laneid >> 4) < min(left, 16));
     }
 }
 
@@ -505,7 +507,9 @@ decode_paged_parts(const bfloat16_t *Q, const bfloat16_t *KC, const bfloat16_t *
     __align__(16) float acc[8];  // S[(2, 4, 32, 4):(4, 32@tx, 1@tx, 1)] [1, 8, 128]
 
     wait_previous();
-    const int len = lens[bz];
+    const int len_read = lens[bz];
+    const int len_kept = 0 < len_read && len_read < MAXP * 16 + 1;  // does it keep its promise?
+    const int len = len_kept ? (int)len_read : 1;
     const int np = (len + 15) >> 4;
     const int each = (np + 7) >> 3;
     const int used = (np + (each - 1)) / each;
@@ -524,14 +528,17 @@ decode_paged_parts(const bfloat16_t *Q, const bfloat16_t *KC, const bfloat16_t *
         #pragma unroll
         for (int j = 0; j < 2; ++j) {
             if (j * 4 + warpid < mine) {
-                const int pages_read = pages[bz * MAXP + j * 4 + first + warpid];
+                const int pages_read_read = pages[bz * MAXP + j * 4 + first + warpid];
+                // does it keep its promise?
+                const int pages_read_kept = -2 < pages_read_read && pages_read_read < PAGES;
+                const int pages_read = pages_read_kept ? (int)pages_read_read : -1;
                 const int page = max(0, pages_read);
                 const int left = len - (j * 64 + first * 16 + warpid * 16);
                 // copy KC[page, :, by] -> sk[warpid, j % 3]
                 start_KC_sk(warpid, laneid, PAGES, page, j,
                     &KC[(size_t)page * 8192 + (laneid >> 4) * 512 + by * 128 + (laneid & 15) * 8], sk);
                 // copy VC[page, 0 : +16 < left, by] -> sv[warpid, j % 3]
-                start_VC_sv(warpid, laneid, PAGES, left, page, j,
+                start_VC_sv(warpid, laneid, PAGES, left, len_kept, page, pages_read_kept, j,
                     &VC[(size_t)page * 8192 + (laneid >> 4) * 512 + by * 128 + (laneid & 15) * 8], sv);
             }
             cp_async_commit();
@@ -542,14 +549,17 @@ decode_paged_parts(const bfloat16_t *Q, const bfloat16_t *KC, const bfloat16_t *
             __syncwarp();
             const int j = i + 2;
             if (j * 4 + warpid < mine) {
-                const int pages_read = pages[bz * MAXP + j * 4 + first + warpid];
+                const int pages_read_read = pages[bz * MAXP + j * 4 + first + warpid];
+                // does it keep its promise?
+                const int pages_read_kept = -2 < pages_read_read && pages_read_read < PAGES;
+                const int pages_read = pages_read_kept ? (int)pages_read_read : -1;
                 const int page = max(0, pages_read);
                 const int left = len - (j * 64 + first * 16 + warpid * 16);
                 // copy KC[page, :, by] -> sk[warpid, j % 3]
                 start_KC_sk_2(warpid, laneid, PAGES, page, j,
                     &KC[(size_t)page * 8192 + (laneid >> 4) * 512 + by * 128 + (laneid & 15) * 8], sk);
                 // copy VC[page, 0 : +16 < left, by] -> sv[warpid, j % 3]
-                start_VC_sv_2(warpid, laneid, PAGES, left, page, j,
+                start_VC_sv_2(warpid, laneid, PAGES, left, len_kept, page, pages_read_kept, j,
                     &VC[(size_t)page * 8192 + (laneid >> 4) * 512 + by * 128 + (laneid & 15) * 8], sv);
             }
             cp_async_commit();
@@ -598,6 +608,11 @@ decode_paged_parts(const bfloat16_t *Q, const bfloat16_t *KC, const bfloat16_t *
 // decode_paged_merge: generated by tilegen for sm_90.
 // Launch: grid (32, 1, B), 128 threads, 1024 bytes of static shared memory.
 // lens: row [B], PROMISED by the caller: values 1 : MAXP * 16 + 1
+// A LAUNCH DOES NOT CHECK PROMISES, unless it is asked to (check_values=True in Python, TILEGEN_CHECK_VALUES
+//   in C++).
+// IF A PROMISE IS FALSE: THIS MAY READ OR WRITE ANYWHERE, WITHOUT 'edge: clip': op 6 at O[bz, h, g : +1]
+// IF A PROMISE IS FALSE: what these would touch at its places is DROPPED: op 1 at lse[bz, h, 0 : +P < used,
+//   g]; op 5 at part[bz, h, 0 : +P < used, g]
 // O: row [B, 4, 8, 128]
 // part: row [B, 4, 8, 8, 128]
 // lse: row [B, 4, 8, 8]
@@ -611,12 +626,14 @@ decode_paged_parts(const bfloat16_t *Q, const bfloat16_t *KC, const bfloat16_t *
 //
 // Costs, and why each op is done so: tilegen explain.
 
-__device__ __forceinline__ void elementwise_lse_x(int tx, int used, float (&x)[4], const float *lse)
+__device__ __forceinline__ void elementwise_lse_x(int tx, int len_kept, int used, float (&x)[4],
+    const float *lse)
 {
     __align__(16) float lse_vals[4];
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        lse_vals[f] = (f * 2 + (tx >> 6) < min(used, 8)) ? lse[(f * 2 + (tx >> 6)) * 8] : 0.0f;
+        lse_vals[f] =
+            (len_kept == 1 && f * 2 + (tx >> 6) < min(used, 8)) ? lse[(f * 2 + (tx >> 6)) * 8] : 0.0f;
     }
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
@@ -677,8 +694,8 @@ __device__ __forceinline__ void sum_x_sum(int tx, float *scratch_float32_2, floa
     }
 }
 
-__device__ __forceinline__ void sum_x_part_y(int tx, int used, float *scratch_float32_256, float (&y)[8],
-    const float (&x)[4], const float *part)
+__device__ __forceinline__ void sum_x_part_y(int tx, int len_kept, int used, float *scratch_float32_256,
+    float (&y)[8], const float (&x)[4], const float *part)
 {
     __align__(16) float part_vals[8];
     __align__(8) float acc[2];
@@ -691,7 +708,7 @@ __device__ __forceinline__ void sum_x_part_y(int tx, int used, float *scratch_fl
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
         *(float2 *)&part_vals[f * 2] =
-            (f * 2 + (tx >> 6) < min(used, 8))
+            (len_kept == 1 && f * 2 + (tx >> 6) < min(used, 8))
                 ? *(const float2 *)&part[(f * 2 + (tx >> 6)) * 1024 + (tx & 63) * 2] : float2{};
     }
     #pragma unroll
@@ -745,17 +762,20 @@ decode_paged_merge(const int *lens, bfloat16_t *O, const float *part, const floa
     __align__(16) float y[8];  // S[(16, 8):(1@tx, 1)] [1, 128]
 
     wait_previous();
-    const int len = lens[bz];
+    const int len_read = lens[bz];
+    const int len_kept = 0 < len_read && len_read < MAXP * 16 + 1;  // does it keep its promise?
+    const int len = len_kept ? (int)len_read : 1;
     const int np = (len + 15) >> 4;
     const int each = (np + 7) >> 3;
     const int used = (np + (each - 1)) / each;
     const int h = bx >> 3;
     const int g = bx & 7;
-    elementwise_lse_x(tx, used, x, &lse[bz * 256 + h * 64 + g]);  // elementwise lse[bz, h, 0 : +P < used, g] -> x[:, 0]
+    // elementwise lse[bz, h, 0 : +P < used, g] -> x[:, 0]
+    elementwise_lse_x(tx, len_kept, used, x, &lse[bz * 256 + h * 64 + g]);
     max_x_top(tx, scratch_float32_2, top, x);  // reduce x -> top
     elementwise_top_x(x, top);  // elementwise x top -> x
     sum_x_sum(tx, scratch_float32_2, sum, x);  // reduce x -> sum
     // reduce x part[bz, h, 0 : +P < used, g] -> y
-    sum_x_part_y(tx, used, scratch_float32_256, y, x, &part[bz * 32768 + h * 8192 + g * 128]);
+    sum_x_part_y(tx, len_kept, used, scratch_float32_256, y, x, &part[bz * 32768 + h * 8192 + g * 128]);
     elementwise_y_sum_O(tx, &O[bz * 4096 + h * 1024 + g * 128], y, sum);  // elementwise y sum -> O[bz, h, g : +1]
 }

@@ -310,15 +310,6 @@ __device__ __forceinline__ void mma_m16n8k8_f64_f64_f64_f64(double *c, const dou
                  : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
-//// negate_int
-// -x, as the complement of x - 1: a compiler that joins min and max would lose the sign.
-__device__ __forceinline__ int negate_int(int x)
-{
-    int y;
-    asm("{ .reg .b32 t; add.s32 t, %1, -1; not.b32 %0, t; }" : "=r"(y) : "r"(x));
-    return y;
-}
-
 //// red_global_add_s32
 // An element of global memory is updated by itself, as if no other thread of the GPU came between.
 __device__ __forceinline__ void red_global_add_s32(void *p, const unsigned *x)

@@ -82,11 +82,11 @@ def _upwards(place: Any, values: tuple[Any, Any, int], is_hole: Any) -> Any:
     first = first_place(low, step)
     count = (high - first + step - 1) // step
     is_none = (low < 0) & (is_hole | (place >= count))
-    return np.where(is_none, low, first + place % np.maximum(count, 1) * step)
+    return np.where(is_none, low, first + place % np.maximum(count, 1) * step)[()]  # of one number a number
 
 
 def _offsets(number: Any, end: Any, pieces: Any, *lengths: int) -> Any:
     """Pieces of these lengths in turn, as far as there is room; the last takes what is left."""
     before = np.cumsum([0, *lengths[:-1]])
     found = number // len(lengths) * sum(lengths) + before[np.asarray(number) % len(lengths)]
-    return np.where(number >= pieces, end, np.minimum(found, end))
+    return np.where(number >= pieces, end, np.minimum(found, end))[()]

@@ -24,6 +24,7 @@ from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.accumulated import compare_updates
 from tilegen.proofs.composed import draw_contents
 from tilegen.proofs.described_faults import describe_fault
+from tilegen.proofs.fillings import fill_largest
 from tilegen.proofs.run_integers import find_run
 from tilegen.reference import Array, Input, Writes, run_with_writers
 from tilegen.spec.data import Spec, WholeCall
@@ -292,7 +293,11 @@ def compare_images(
 
 
 def record_events(spec: Spec, plan: Plan, rows: int) -> Record:
-    """So many rows of events of the first CTA and its cluster, at the default parameters; a fault ends them."""
+    """So many rows of events of the first CTA and its cluster, at the default parameters; a fault ends them.
+
+    Tables hold their largest elements.
+    """
+    spec, plan = fill_largest(spec, plan)
     case = parameter_cases(spec)[0]
     inputs = next(iter(proving_inputs(spec, plan, case)))
     return record(plan, (0, 0, 0), inputs, case, rows, proving_domain(spec))
