@@ -46,12 +46,13 @@ from tilegen import bench, gpu
 from tilegen.pipeline import Built, BuiltProgram
 from tilegen.planner import plan_spec
 from tilegen.proofs.fillings import is_decided
+from tilegen.proofs.run_integers import find_run
 from tilegen.render import render
 from tilegen.verifying import compile_for
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-TABLES = "tables"  # what they hold decides it: predictions are for other contents than those that were drawn
+TABLES = "tables"  # what they hold decides it, or other elements: predictions are for other contents, or the least
 PARTS = ("kernels", "sanitizer", "soak", "programs", "loop", "random", "mixed", "calls", "cases", "compute", "products")
 
 
@@ -294,7 +295,7 @@ def _with_witness(device: gpu.Device, built: Any, counted: dict[str, int] | None
         if row["counted"] is not None and not is_as_predicted(row):
             sass = disassemble(compile_for(device, built).image)
             why = explain_difference(what, row, counted or {}, sass)
-            row["why"] = why or (TABLES if is_decided(built.spec) else "")
+            row["why"] = why or (TABLES if is_decided(built.spec) or find_run(built.spec) else "")
     return rows
 
 

@@ -126,7 +126,7 @@ def glue_text(builds: Sequence[AnyBuilt]) -> str:
         name = built.plan.name
         values = [p for p in built.plan.params if p.launched is None]
         given = [f"({host_type(m.dtype)[0]} *)pointers[{k}]" for k, m in enumerate(list_arrays(built))]
-        own = [f"*({'int' if p.var else 'float'} *)values[{k}]" for k, p in enumerate(values)]
+        own = [f"*({host_type(p.dtype)[0]} *)values[{k}]" for k, p in enumerate(values)]
         launch, call = f"of_{name}::launch_{name}", [*given, *own, "stream"]
         body = f"    return {launch}({', '.join(call)});"
         if isinstance(built, BuiltProgram) and built.plan.workspaces:

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from tilegen.pipeline import Built, BuiltProgram, describe_build
+from tilegen.pipeline.programs import list_specs
 from tilegen.plan import Plan
 from tilegen.planner import plan_program, plan_spec
 from tilegen.proofs import Proof
@@ -38,7 +39,7 @@ def build_unproved(loaded: Spec | Program, file: str = "") -> Built | BuiltProgr
         return build_kernel_unproved(loaded, file)
     program = plan_program(loaded)
     source = render_program(program)
-    parts = zip((one.spec for one in loaded.passes), program.plans, strict=True)
+    parts = zip(list_specs(loaded), program.plans, strict=True)
     return BuiltProgram(source, {}, program, loaded, tuple(_describe(spec, plan, source) for spec, plan in parts))
 
 

@@ -74,8 +74,7 @@ def build_program(program: Program, processes: int = 1) -> BuiltProgram:
     from tilegen.proofs.workspaces import check_written
     from tilegen.render.programs import program_info, render_program
 
-    specs = [replace(one.spec, before=program.passes[:k]) for k, one in enumerate(program.passes)]
-    built = _try_all([partial(build_kernel, spec, processes) for spec in specs], ProofError)
+    built = _try_all([partial(build_kernel, spec, processes) for spec in list_specs(program)], ProofError)
     check_written(program, [(one.plan, one.proof) for one in built])
     plan = chain_plans(program, [one.plan for one in built])
     source, info = render_program(plan), program_info(plan)
@@ -90,6 +89,11 @@ def build_program(program: Program, processes: int = 1) -> BuiltProgram:
         ],
     }  # fmt: skip
     return BuiltProgram(source, manifest, plan, program, passes)
+
+
+def list_specs(program: Program) -> list[Spec]:
+    """The specs of the passes, each with the passes before it, which may decide its places."""
+    return [replace(one.spec, before=program.passes[:k]) for k, one in enumerate(program.passes)]
 
 
 def explain_program(program: Program, processes: int = 1) -> dict[str, Any]:
