@@ -327,11 +327,32 @@ def decode_paged(Q: Array, KC: Array, VC: Array, pages: Array, lens: Array, scal
     return out
 
 
+def histogram(X: Array) -> Array:
+    return np.bincount(X.astype(np.int64), minlength=256).astype(np.float64)
+
+
+def moe_route(X: Array) -> dict[str, Array]:
+    """Two experts of 64 for each token, the larger logit first, and how many tokens each has."""
+    ids = np.argsort(-X, axis=1, kind="stable")[:, :2]
+    a, b = np.take_along_axis(X, ids, 1).T
+    second = 1 / (1 + np.exp(a - b))
+    counts = np.bincount(ids.ravel(), minlength=64).astype(np.float64)
+    return {"ids": ids, "weights": np.stack([1 - second, second], 1), "counts": counts}
+
+
+def moe_permute(ids: Array) -> dict[str, Array]:
+    order = np.argsort(ids, kind="stable")
+    to = np.empty(len(ids))
+    to[order] = np.arange(len(ids))
+    offsets = np.searchsorted(np.sort(ids), np.arange(65)).astype(np.float64)
+    return {"of": order, "to": to, "offsets": offsets}
+
+
 PASSES = {
     f.__name__: f
     for f in (
         layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward, scan,
-        offsets_of_counts, column_sum_atomic, decode_paged,
+        offsets_of_counts, column_sum_atomic, decode_paged, histogram, moe_route, moe_permute,
     )
 }  # fmt: skip
 
@@ -365,3 +386,35 @@ def attention_varlen(
         out[first:end] = np.einsum("hqk,khd->qhd", p / p.sum(axis=2, keepdims=True), v)
         lse[:, first:end] = (top + np.log2(p.sum(axis=2, keepdims=True)))[..., 0]
     return {"O": out, "LSE": lse}
+
+
+# ---------------------------------------------------------------- counts, routes, random words
+@means({"M": 5}, {"M": 1}, {"M": 70})
+def top2_rows(X: Array) -> dict[str, Array]:
+    places = np.argsort(-X, axis=1, kind="stable")[:, :2]
+    return {"values": np.take_along_axis(X, places, 1), "places": places}
+
+
+@means({"N": 5}, {"N": 1}, {"N": 3000})
+def inverse_permutation(P: Array) -> Array:
+    return np.argsort(P).astype(np.float64)
+
+
+@means({"N": 8}, {"N": 2056}, {"N": 4096})
+def dropout(X: Array, seed: int, stream: int, offset: int, keep: int, scale: float) -> Array:
+    """Of Philox's words, four of each block, those that are less than ``keep`` keep their elements."""
+    block = np.arange(-(-len(X) // 4), dtype=np.uint64)
+    words = [block, np.full_like(block, offset), np.full_like(block, stream), np.zeros_like(block)]
+    low, keys = np.uint64(0xFFFFFFFF), [np.uint64(seed), np.uint64(0)]
+    for _ in range(10):
+        wide = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
+        high, rest = [w >> np.uint64(32) for w in wide], [w & low for w in wide]
+        words = [high[1] ^ words[1] ^ keys[0], rest[1], high[0] ^ words[3] ^ keys[1], rest[0]]
+        keys = [(keys[0] + np.uint64(0x9E3779B9)) & low, (keys[1] + np.uint64(0xBB67AE85)) & low]
+    drawn = np.stack(words, 1).reshape(-1)[: len(X)]
+    return np.where(drawn < np.uint64(keep), X * scale, 0.0)
+
+
+@means({"N": 4}, {"N": 1028}, {"N": 2048})
+def dropout_f32(X: Array, seed: int, stream: int, offset: int, keep: int, scale: float) -> Array:
+    return dropout(X, seed, stream, offset, keep, scale)

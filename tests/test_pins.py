@@ -26,6 +26,9 @@ buffers:
   X: {scope: global, dtype: float32, shape: [64, 64]}
   Y: {scope: global, dtype: float32, shape: [64, 64]}
   H: {scope: global, dtype: bfloat16, shape: [64, 64]}
+  P: {scope: global, dtype: int32, shape: [256], values: "0 : 64"}
+  Q: {scope: global, dtype: float32, shape: [64]}
+  x: {scope: shared, dtype: float32, shape: [256]}
   O: {scope: global, dtype: int8, shape: [64, 65]}
   o: {scope: shared, dtype: int8, shape: [64, 64]}
   s: {scope: shared, dtype: float32, shape: [64, 64]}
@@ -65,6 +68,7 @@ class Pinned:
 
 PERMUTE = "permute_layout: {scope: warp, src: v, dst: w, @, variant: "
 TURN = "copy: {src: X, dst: turned, @, variant: register_tile}"
+ADD = "scatter: {src: x, index: P, dst: Q, accumulate: add, @}"
 ALONG = {"inner": "src", "along_src": 8, "along_dst": 4}
 PINNED = [
     Pinned("copy: {src: X, dst: s, @, variant: gmem_smem}", "width", [2, 4], 16, 4),
@@ -94,6 +98,15 @@ PINNED = [
         "4 of X's at once",
         "X",
         "4 of X's at once",
+    ),
+    Pinned("scan: {scope: warp, src: X, dst: r, axis: 1, op: sum, @}", "width", 2, 8, 4),
+    Pinned(ADD, "width", 2, 8, 4),
+    Pinned(
+        "scatter: {src: x, index: P, dst: Q, accumulate: add, @}",
+        "partition",
+        "2 of x's at once",
+        "x",
+        "4 of x's at once",
     ),
     Pinned("fill: {dst: s, value: 0, @}", "width", 1, 3, 4),
     Pinned("fill: {dst: s, value: 0, @}", "partition", "row-major", "s's strides", "row-major"),

@@ -41,8 +41,8 @@ ops:
 
 @cache
 def texts() -> dict[str, str]:
-    """Every module but the table itself."""
-    paths = (p for p in sorted(PACKAGE.rglob("*.py")) if p.name != "spaces.py")
+    """Every module but the table itself, and those of PTX, which has state spaces of its own."""
+    paths = (p for p in sorted(PACKAGE.rglob("*.py")) if p.name != "spaces.py" and p.parent.name != "ptx")
     return {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 

@@ -50,7 +50,9 @@ def copy_of(src: str, dst: str, op: str = "copy", cut: bool = False) -> Spec:
         lengths = (4, *shape[1:]) if cut else tuple(int(evaluate(n, {"M": 8, "N": 6})) for n in shape)
         return Region(spec.buffer(name), (0,) * len(shape), lengths, (True,) * len(shape), name)  # type: ignore[arg-type]
 
-    return replace(spec, ops=(Call(OPS[op], "cta", SimpleNamespace(), {"src": whole(src), "dst": whole(dst)}),))
+    return replace(
+        spec, ops=(Call(OPS[op], "cta", SimpleNamespace(accumulate=None), {"src": whole(src), "dst": whole(dst)}),)
+    )
 
 
 def permute_of(src: str, dst: str, axes: list[int], op: WholeOp = permute.OP) -> Spec:

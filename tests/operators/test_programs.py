@@ -81,7 +81,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Pretended]:
     """The programs that operators built, with the launches of each."""
     found: list[Pretended] = []
 
-    def make(spec: Any, arch: str) -> Any:
+    def make(spec: Any, arch: str, check_values: bool = False) -> Any:
         built = build_small(SUM_ALL, 0) if spec.kernel == "sum_all" else tilegen.build(spec)
         assert isinstance(built, BuiltProgram)
         found.append(pretend_program(built))
@@ -179,6 +179,10 @@ SCHEMAS = {
     "layernorm_backward": "(Tensor X, Tensor dY, Tensor W, Tensor mean, Tensor rstd) -> (Tensor, Tensor, Tensor)",
     "squared_error": "(Tensor X, Tensor Y) -> Tensor", "sum_all": "(Tensor X) -> Tensor",
     "column_sum_atomic": "(Tensor X) -> Tensor",
+    "decode_paged": "(Tensor Q, Tensor KC, Tensor VC, Tensor pages, Tensor lens, *, float scale=0.12751743) -> Tensor",
+    "histogram": "(Tensor X) -> Tensor", "moe_permute": "(Tensor ids) -> (Tensor, Tensor, Tensor)",
+    "moe_route": "(Tensor X) -> (Tensor, Tensor, Tensor)", "offsets_of_counts": "(Tensor counts) -> Tensor",
+    "scan": "(Tensor X) -> Tensor",
     "gemm_split_k": "(Tensor A, Tensor B, Tensor bias) -> Tensor",
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> PretendedTorch:
     return pretended
 
 
-def make_small(spec: Any, arch: str) -> Kernel:
+def make_small(spec: Any, arch: str, check_values: bool = False) -> Kernel:
     """A kernel on the pretended GPU, with the terms of an operator."""
     made = draft(spec)
     return planning.adapt_kernel(pretend_kernel(made)[0], made.spec)
@@ -170,7 +170,7 @@ def test_rmsnorm_forward_and_backward(torch: PretendedTorch) -> None:
 def test_a_kernel_is_built_once_whoever_asks() -> None:
     built, found = [], []
 
-    def make(spec: Any, arch: str) -> Any:
+    def make(spec: Any, arch: str, check_values: bool = False) -> Any:
         built.append(arch)
         time.sleep(0.05)
         return pretend_kernel(draft(spec), runs=False)[0]

@@ -54,7 +54,7 @@ def list_tiles(context: Context, call: Call, operands: Sequence[Operand], counte
     if instances > 1 or not all(o.memory.traits.has_sectors for o in operands):
         return
     names = [o.memory.name for o in operands]
-    covering = [k for k, o in enumerate(operands) if STRETCHED not in o.dims]
+    covering = [k for k, o in enumerate(operands) if o.dims and STRETCHED not in o.dims]
     alone = [k for k in covering if names.count(names[k]) == 1]
     along = {_fastest(operands[k]) for k in covering}
     if len(along) < 2 or not any(_is_asked_again(context, operands[k], counted) for k in alone):

@@ -66,7 +66,7 @@ def find_writer(
 ) -> tuple[int, tuple[int, int, int]] | None:
     """The last call, by its number, whose box has an element, and the first CTA of which that is so.
 
-    None where no box is of the array itself, or where there are too many to look at.
+    None where no box is of the array itself, where tables say where boxes lie, or where there are too many to look at.
     """
     for owned in reversed([o for o in written_boxes(spec) if o.memory.name == name and len(o.start) == len(element)]):
         if (cta := _first_cta(spec, owned, element, case)) is not None:
@@ -86,6 +86,9 @@ def _first_cta(
     names = [*CTA_AXES[::-1], *(var.name for var, _ in owned.loops)]
     env: dict[str, Any] = {**params, **dict(zip(names, axes, strict=True))}
     env |= {c: env[axis] % n for axis, c, n in zip(CTA_AXES, CLUSTER_AXES, spec.cluster, strict=True)}
+    placed = (*owned.start, *(count for _, count in owned.loops))
+    if any(v.name not in env for x in placed for v in variables(x)):  # an element of a table says where it lies
+        return None
     holds: Any = np.ones(counts, bool)
     for start, length, at in zip(owned.start, owned.box, element, strict=True):
         begin = evaluate(start, env)
