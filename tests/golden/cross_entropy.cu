@@ -26,7 +26,7 @@
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
-// prelude: bfloat16_to_float load_stream_16 exp2_approx
+// prelude: bfloat16_to_float exp2_approx
 
 __device__ __forceinline__ void elementwise_X_y(float (&y)[1], const bfloat16_t *X)
 {
@@ -51,8 +51,7 @@ __device__ __forceinline__ void elementwise_X_x(int tx, int i, float (&x)[32], c
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
         *(uint4 *)&x_vals[f * 8] =
-            (i * 2048 + f * 512 + tx * 8 < 32064) ? load_stream_16((const uint4 *)&X[f * 512 + tx * 8])
-                : uint4{};
+            (i * 2048 + f * 512 + tx * 8 < 32064) ? *(const uint4 *)&X[f * 512 + tx * 8] : uint4{};
     }
     #pragma unroll
     for (int f = 0; f < 32; ++f) {

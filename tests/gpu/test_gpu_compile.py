@@ -83,7 +83,7 @@ class Pretended:
 
     def __init__(self, version: str = "1", lacks: str = "") -> None:
         self.asked, self.lacks = 0, lacks
-        self.compiler = Compiler("pretended", version, self.translate)
+        self.compiler = Compiler("pretended", version, self.translate, self.translate)
 
     def translate(self, source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
         self.asked += 1

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from text.test_lies import CASES, READERS, WRITERS, D, T, V, draw_table, expect_rows, write_spec
 
 import tilegen
-from tests.text.test_lies import CASES, READERS, WRITERS, D, T, V, draw_table, expect_rows, write_spec
 from tilegen.errors import CallError
 from tilegen.gpu.device import probe_device
 from tilegen.pipeline import build, output_texts

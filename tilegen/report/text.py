@@ -227,7 +227,8 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
         )
         if "worst" in a:
             least, worst = count_words(count, unit, f"{unit}s"), count_words(a["worst"], unit, f"{unit}s")
-            decided.append(f"    memory decides the places of {number}: {least} at the least, {worst} at the worst")
+            ends = f"{least} at the least where none is dropped, {worst} at most"
+            decided.append(f"    memory decides the places of {number}: {ends}")
             floor = None
         rows.append((
             number, a["buffer"], f"{a['space']} {KINDS[a['kind']]}", _say_width(a),
