@@ -305,13 +305,14 @@ class _Builder:
         self.operations[context.op] = operation
         if planned.scratch:
             self.scratch.setdefault(call.scope, []).extend(planned.scratch)
-        steps = drop_lies(planned.steps, self.kept_of(context.op), pad_of(call)) if is_clipped(call) else planned.steps
+        is_open = is_clipped(call)
+        steps = drop_lies(planned.steps, self.kept_of(call, context.op), pad_of(call)) if is_open else planned.steps
         return when(call.when, *steps)
 
-    def kept_of(self, number: int) -> Kept:
+    def kept_of(self, call: Call, number: int) -> Kept:
         """By array, the condition that elements of tables which enter its places keep their promise."""
         uses, tests = find_uses(self.spec), list_tests(self.spec)
-        return conditions_of(uses.of_call(number), tests, self.memories)
+        return conditions_of(call, uses.of_call(number), tests, self.memories)
 
     def context(self, call: Call, enclose: Enclose) -> Context:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731

@@ -164,8 +164,10 @@ _OF_SPECIAL = np.array([0x1B54A3, 0x33E671, 0x0C9D27])  # NEG, POS, NAN where th
 _XOR = 0x25F3C9
 
 
-def _as_bits(a: Array) -> Array:
-    return np.where(a < P, a, _OF_SPECIAL[np.clip(a - P, 0, 2)])
+def make_finite(a: Array) -> Array:
+    """The largest and the least number of an integer type as numbers like any others, which absorb nothing."""
+    own = np.asarray(a).astype(np.int64)
+    return np.where(own < P, own, _OF_SPECIAL[np.clip(own - P, 0, 2)])
 
 
 def join_bits(function: str, a: Array, b: Array) -> Array:
@@ -178,7 +180,7 @@ def join_bits(function: str, a: Array, b: Array) -> Array:
     >>> [int(join_bits(name, three, np.array([n]))[0]) for name, n in (("and", P - 1), ("or", 0), ("xor", 0))]
     [3, 3, 3]
     """
-    a, b = _as_bits(a), _as_bits(b)
+    a, b = make_finite(a), make_finite(b)
     if function == "and":
         return reduce_by_prime(P - reduce_by_prime(a * b))
     if function == "or":

@@ -39,6 +39,7 @@ from tilegen.arithmetic.field import (
     any_nan,
     are_numbers,
     is_infinite,
+    make_finite,
     multiply_matrices,
     multiply_numbers,
     multiply_values,
@@ -56,7 +57,8 @@ from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 
 _PIECE = 1 << 14  # elements that are drawn at a time, in a processor's caches
-_INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
+_LARGEST = (1 << 31) - 1, (1 << 63) - 1  # ends of integer types are infinite: identities of min and max
+_LEAST = -(1 << 31), -(1 << 63)
 
 
 def make_modular(dtypes: Iterable[str]) -> Modular:
@@ -161,11 +163,17 @@ class Modular(Domain):
 
     def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
         """Of floats too in any order the same: what rounds is looked at with bounds alone."""
-        return self.encode(JOINED[function](self.decode(held, dtype), self.decode(new, dtype)), dtype)
+        a, b = self.decode(held, dtype), self.decode(new, dtype)
+        if function in EXTREMES and type_of_element(dtype) in UNSIGNED:
+            return self.encode(EXTREMES[function].join_unsigned(a, b), dtype)
+        if function == "add" and type_of_element(dtype) in INTS:
+            a, b = make_finite(a), make_finite(b)
+        return self.encode(JOINED[function](a, b), dtype)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
             own = self.decode(values, dtype)
+            own = make_finite(own) if type_of_element(dtype) in INTS else own
             return self.encode(sum_values(own, axis), dtype)
         if function in ("max", "min"):
             extreme, own = EXTREMES[function], self.decode(values, dtype)
@@ -178,6 +186,7 @@ class Modular(Domain):
     def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
             own = self.decode(values, dtype)
+            own = make_finite(own) if type_of_element(dtype) in INTS else own
             if are_numbers(own):
                 return self.encode(reduce_by_prime(own.cumsum(axis)), dtype)
         return super().scan(function, values, axis, dtype)
@@ -245,7 +254,8 @@ def evaluate_function(function: str, args: Sequence[Array], node: Any) -> Array:
     if node.args[-1].type in UNSIGNED and function not in ("where", node.type):
         return _apply_unsigned(function, args, node.args[-1].type)
     if function in FIELD:
-        return FIELD[function](*args)
+        is_whole = node.type in INTS and function not in EXTREMES
+        return FIELD[function](*map(make_finite, args)) if is_whole else FIELD[function](*args)
     if function in _COMPARED:
         return _compare(function, args[0], args[1])
     if function == node.type:  # a conversion
@@ -268,13 +278,7 @@ def _apply_unsigned(function: str, args: Sequence[Array], type_: str) -> Array:
         return EXTREMES[function].join_unsigned(*args)
     if function in _COMPARED:
         return _compare(function, args[0], args[1], type_)
-    told = _opaque(f"{function} {type_}", *args)
-    return np.where(are_all_numbers(args), FIELD[function](*args), told) if function in FIELD else told
-
-
-def are_all_numbers(args: Sequence[Array]) -> Array:
-    """Where none of them is infinite or a NaN."""
-    return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*[a < P for a in args])))
+    return FIELD[function](*map(make_finite, args)) if function in FIELD else _opaque(f"{function} {type_}", *args)
 
 
 def _compare(function: str, a: Array, b: Array, type_: str = "") -> Array:
@@ -337,7 +341,7 @@ def embed_numbers(values: Array) -> Array:
         return np.where(own == np.iinfo(own.dtype).max, POS, (own % own.dtype.type(P)).astype(np.int64))
     whole = own.astype(np.int64)
     result = whole % P
-    low, high = whole <= -_INT_EXTREME, whole >= _INT_EXTREME - 1
+    low, high = np.isin(whole, _LEAST), np.isin(whole, _LARGEST)
     return np.where(low, NEG, np.where(high, POS, result)) if (low | high).any() else result
 
 

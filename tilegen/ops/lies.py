@@ -27,20 +27,29 @@ from tilegen.plan import (
     register_memory,
     when,
 )
+from tilegen.spec.data import Call
 from tilegen.spec.tested import PlaceOfTable
 
 _HELD = "kept_elems_"  # registers of their own: with a number behind it
 Kept = Mapping[str, Index]  # by memory: the condition that the elements which enter places in it keep their promise
 
 
-def conditions_of(places: Iterable[PlaceOfTable], tests: Mapping[str, Index], memories: Mapping[str, Memory]) -> Kept:
-    """The condition for each array of an op; ``tests``: of each element, by its name, that it keeps its promise."""
+def conditions_of(
+    call: Call, places: Iterable[PlaceOfTable], tests: Mapping[str, Index], memories: Mapping[str, Memory]
+) -> Kept:
+    """The condition for each array of an op; ``tests``: of each element, by its name, that it keeps its promise.
+
+    Elements that name places in dst and were not read name none: so dst has the conditions of all that is read.
+    """
     found: dict[str, Index] = {}
     for place in places:
         name = memories[place.region.buffer.name].name
         asked = every(*(tests[read] for read in place.reads if read in tests))
         if asked is not True:
             found[name] = every(found.get(name, True), asked)
+    asked = every(*found.values())
+    if call.form.index and asked is not True:
+        found |= {memories[region.buffer.name].name: asked for region in call.written}
     return found
 
 

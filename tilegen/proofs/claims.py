@@ -20,8 +20,9 @@ from tilegen.ops.indexed import index_dtype
 from tilegen.ops.trusting import list_scattered
 from tilegen.plan import Pick, Plan, begin, walk
 from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
-from tilegen.proofs.value_ranges import find_value_ranges
+from tilegen.proofs.value_ranges import measure_calls
 from tilegen.spec.data import Call, Region, Spec
+from tilegen.spec.form import operand_field
 from tilegen.spec.outline import outline
 from tilegen.spec.pads import is_clipped
 
@@ -88,11 +89,11 @@ def index_range(spec: Spec, call: Call) -> tuple[Index, Index]:
     tree = call.expression.trees[-1]
     info = np.iinfo(numpy_dtype(index_dtype(tree)))
     if isinstance(tree, Element):
-        buffer = list(call.expression.operands.values())[tree.number].buffer
-        if buffer.values is not None:
-            return buffer.values.places
-        found = find_value_ranges(spec).get(buffer.root)
-        if found is not None and buffer.dtype == spec.buffer(buffer.root).dtype:
+        name, region = list(call.expression.operands.items())[tree.number]
+        if region.buffer.values is not None:
+            return region.buffer.values.places
+        found = measure_calls(spec)[outline(spec).calls.index(call)].read.get(operand_field(name))
+        if found is not None:  # of all that may be read there, what is not written here too
             return found.low, found.high
     return int(info.min), int(info.max) + 1
 

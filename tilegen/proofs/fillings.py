@@ -79,12 +79,13 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
     """The spec and its plan with all that they are proved with; themselves where they read no tables.
 
     Where a CTA reads one element of each table that decides something, elements that are sizes show all; so they do
-    where all elements of a table are unlike. Trips that read others run with other contents too.
+    where all elements of a table are unlike. Trips that read others run with other contents too, and so do CTAs that
+    may meet at places that no table names.
     """
     if not reads_tables(spec, plan):
         return [Filling(spec, plan)]
     arrays = list_deciding_arrays(spec)
-    has_runs = not arrays or _reads_several(spec, arrays)
+    has_runs = not arrays or _places_by_elements(spec) or _reads_several(spec, arrays)
     owned = (
         Contents(kind, places=list_places(spec)) for kind in (TURNS, LARGEST)
     )  # loops are longest with the largest
@@ -98,6 +99,11 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
             )
         )
     return found
+
+
+def _places_by_elements(spec: Spec) -> bool:
+    """Does an op name places by elements? What such places claim is tried by CTAs that run together."""
+    return any(call.form.index for call in outline(spec).calls)
 
 
 def choose_contents(spec: Spec) -> tuple[Contents, ...]:

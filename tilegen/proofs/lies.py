@@ -34,7 +34,7 @@ def _list_asked(spec: Spec) -> Asked:
     uses, tests, memories = find_uses(spec), list_tests(spec), place_memories(spec)
     found: dict[int, Mapping[str, Index]] = {}
     for number, call in enumerate(outline(spec).calls):
-        if is_clipped(call) and (asked := conditions_of(uses.of_call(number), tests, memories)):
+        if is_clipped(call) and (asked := conditions_of(call, uses.of_call(number), tests, memories)):
             found[number] = asked
     return found
 

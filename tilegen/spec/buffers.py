@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen import layouts
@@ -128,6 +128,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if shape is None or len(findings.found) > ok:
         return None
     values = None if is_claim and fields.values is None else read_promise(node, fields, shape, state.params)
+    if values is not None and is_claim:  # what an array promises has another name than what an author claims
+        values = replace(values, is_distinct=False)
     layout_node = node.get("layout")
     if space.has_cells:
         require_layout(layout_node, shape, fields.dtype, what, key.mark)

@@ -1,0 +1,140 @@
+"""Kernels in which features meet, that were once built, or proved, though they are wrong: each is refused now."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from faults.verdicts import refusal_of
+
+from tilegen.errors import ProofError
+from tilegen.interpret import interpret
+from tilegen.ops.trusting import find_trust
+from tilegen.pipeline import build, kernels_of, load_kernel
+from tilegen.plan import default_values
+from tilegen.planner import plan_spec
+from tilegen.proofs import prove
+
+HEAD = "kernel: k\narch: sm_90\n"
+SAME_PLACES = """
+params: {M: {default: 9, max: 4096}}
+grid: {bx: M}
+threads: 128
+buffers:
+  kinds: {scope: global, dtype: int32, shape: [M], values: "-4 : 1000"}
+  X: {scope: global, dtype: float32, shape: [M, 128]}
+  Y: {scope: global, dtype: float32, shape: [128], partial: true}
+  i: {scope: register, dtype: int32, shape: [128], layout: auto, distinct: true}
+ops:
+  - let: {kind: "kinds[bx]"}
+  - elementwise: {dst: i, expr: "index(0)"}
+  - scatter: {src: "X[bx]", index: i, dst: Y, edge: clip, when: kind >= 77}
+"""
+
+
+def test_what_a_claim_says_of_all_ctas_is_tried_where_a_table_decides_which_of_them_write() -> None:
+    refused = refusal_of(ProofError, build, HEAD + SAME_PLACES)
+    assert "TG405" in str(refused)
+
+
+CLAIMED = """
+threads: 32
+buffers:
+  ids: {scope: global, dtype: int32, shape: [32], values: "0 : 32", distinct: true}
+  X: {scope: global, dtype: float32, shape: [32]}
+  Y: {scope: global, dtype: float32, shape: [32], partial: true}
+  i: {scope: register, dtype: int32, shape: [32], layout: auto, values: "0 : 32", distinct: true}
+ops:
+  - copy: {src: ids, dst: i}
+  - scatter: {src: X, index: i, dst: Y}
+"""
+
+
+def test_a_register_with_values_keeps_its_claim() -> None:
+    (kernel,) = kernels_of(build(HEAD + CLAIMED))
+    assert [claim.buffer for claim in find_trust(kernel.spec).claimed] == ["Y"]
+
+
+PARTLY_WRITTEN = """
+threads: 32
+buffers:
+  I: {scope: global, dtype: int32, shape: [64]}
+  G: {scope: global, dtype: int32, shape: [16]}
+ops:
+  - fill: {dst: "I[0 : +32]", value: 3}
+  - sync: cta
+  - scatter: {expr: 1, index: I, dst: G, accumulate: add}
+"""
+
+
+def test_what_a_kernel_does_not_write_of_an_array_may_hold_anything() -> None:
+    assert "TG414" in str(refusal_of(ProofError, build, HEAD + PARTLY_WRITTEN))
+
+
+ADDED_IN_SHARED = """
+grid: {bx: 4}
+threads: 32
+buffers:
+  X: {scope: global, dtype: TYPE, shape: [128]}
+  Y: {scope: global, dtype: TYPE, shape: [128]}
+  s: {scope: shared, dtype: TYPE, shape: [32]}
+ops:
+  - fill: {dst: s, value: NUMBER}
+  - sync: cta
+  - copy: {src: "X[bx*32 : +32]", dst: s, accumulate: add}
+  - sync: cta
+  - copy: {src: s, dst: "Y[bx*32 : +32]"}
+"""
+COMPUTED = """
+grid: {bx: 4}
+threads: 32
+buffers:
+  X: {scope: global, dtype: TYPE, shape: [128]}
+  Y: {scope: global, dtype: TYPE, shape: [128]}
+ops:
+  - elementwise: {dst: "Y[bx*32 : +32]", expr: "EXPR", with: {x: "X[bx*32 : +32]"}}
+"""
+
+
+@pytest.mark.parametrize(("dtype", "text"), [
+    ("uint32", ADDED_IN_SHARED.replace("NUMBER", "4294967295")),
+    ("uint64", COMPUTED.replace("EXPR", "x + 0xFFFFFFFFFFFFFFFF")),
+    ("int32", ADDED_IN_SHARED.replace("NUMBER", "2147483647")),
+    ("int64", COMPUTED.replace("EXPR", "x + 1099511627776")),
+    ("int64", COMPUTED.replace("EXPR", "x * 1099511627776")), ("int32", COMPUTED.replace("EXPR", "x - 2147483647")),
+    ("uint32", COMPUTED.replace("EXPR", "x * 4294967295")),
+])  # fmt: skip
+def test_no_integer_hides_what_it_is_added_to_or_multiplied_with(dtype: str, text: str) -> None:
+    text = HEAD + text.replace("TYPE", dtype)
+    build(text)
+    other = plan_spec(load_kernel(text.replace("X[bx*32", "X[max(bx, 1)*32")))
+    assert "TG420" in str(refusal_of(ProofError, prove, load_kernel(text), other))
+
+
+def test_numbers_beyond_an_int_are_told_apart() -> None:
+    text = HEAD + COMPUTED.replace("TYPE", "int64")
+    spec, other = (text.replace("EXPR", f"x + {number}") for number in (1 << 40, 1 << 41))
+    assert "TG420" in str(refusal_of(ProofError, prove, load_kernel(spec), plan_spec(load_kernel(other))))
+
+
+INDEX_OF_A_TABLE = """
+grid: {bx: 2}
+threads: 32
+buffers:
+  T: {scope: global, dtype: int32, shape: [2], values: "0 : 4"}
+  I: {scope: global, dtype: int32, shape: [4, 32], values: "5 : 16"}
+  G: {scope: global, dtype: int32, shape: [16]}
+ops:
+  - let: {t: "T[bx]"}
+  - scatter: {expr: 1, index: "I[t]", dst: G, accumulate: add, edge: clip}
+"""
+
+
+@pytest.mark.parametrize(("second", "updated"), [(1, 2), (9, 1), (-1, 1)])
+def test_an_index_that_lies_where_a_lie_says_names_no_place(second: int, updated: int) -> None:
+    (kernel,) = kernels_of(build(HEAD + INDEX_OF_A_TABLE))
+    given = {
+        "T": np.array([0, second], np.int32).__getitem__, "I": np.full(128, 7, np.int32).__getitem__,
+        "G": np.zeros(16, np.int32).__getitem__,
+    }  # fmt: skip
+    found = interpret(kernel.plan, [(0, 0, 0), (1, 0, 0)], given, default_values(kernel.spec.params))
+    assert [int(at) for at in found.updates["G"][0]] == [7] * updated
