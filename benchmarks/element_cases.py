@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tilegen import gpu
 from tilegen.bench.measuring import Candidate
 
@@ -187,20 +189,17 @@ def prepare_dropout(torch: Any, device: gpu.Device) -> Work:
     )  # fmt: skip
 
 
-def draw_philox(count: int, seed: int) -> Any:
-    """Words of Philox4x32-10 as int64: those of block b are words 4 b to 4 b + 3 (Salmon and others, 2011, fig. 2)."""
-    import numpy as np
-
-    block = np.arange(count // 4, dtype=np.uint64)
-    words = [block & np.uint64(0xFFFFFFFF), block * 0, block * 0, block * 0]
+def draw_philox(count: int, seed: int, stream: int = 0, offset: int = 0) -> Any:
+    """``count`` words of Philox4x32-10 as int64: block b is words 4 b to 4 b + 3 (Salmon and others, 2011, fig. 2)."""
+    block, low = np.arange(-(-count // 4), dtype=np.uint64), np.uint64(0xFFFFFFFF)
+    words = [block & low, np.full_like(block, offset), np.full_like(block, stream), np.zeros_like(block)]
     keys = [np.uint64(seed), np.uint64(0)]
-    low = np.uint64(0xFFFFFFFF)
     for _ in range(10):
-        wide = [words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)]
+        wide = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
         high, rest = [w >> np.uint64(32) for w in wide], [w & low for w in wide]
         words = [high[1] ^ words[1] ^ keys[0], rest[1], high[0] ^ words[3] ^ keys[1], rest[0]]
         keys = [(keys[0] + np.uint64(0x9E3779B9)) & low, (keys[1] + np.uint64(0xBB67AE85)) & low]
-    return np.stack(words, 1).reshape(-1).astype(np.int64)
+    return np.stack(words, 1).reshape(-1)[:count].astype(np.int64)
 
 
 CASES = {

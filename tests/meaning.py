@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.element_cases import draw_philox
+
 Array = NDArray[np.float64]
 Sizes = Mapping[str, int]
 Function = Callable[..., Any]
@@ -403,16 +405,7 @@ def inverse_permutation(P: Array) -> Array:
 @means({"N": 8}, {"N": 2056}, {"N": 4096})
 def dropout(X: Array, seed: int, stream: int, offset: int, keep: int, scale: float) -> Array:
     """Of Philox's words, four of each block, those that are less than ``keep`` keep their elements."""
-    block = np.arange(-(-len(X) // 4), dtype=np.uint64)
-    words = [block, np.full_like(block, offset), np.full_like(block, stream), np.zeros_like(block)]
-    low, keys = np.uint64(0xFFFFFFFF), [np.uint64(seed), np.uint64(0)]
-    for _ in range(10):
-        wide = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
-        high, rest = [w >> np.uint64(32) for w in wide], [w & low for w in wide]
-        words = [high[1] ^ words[1] ^ keys[0], rest[1], high[0] ^ words[3] ^ keys[1], rest[0]]
-        keys = [(keys[0] + np.uint64(0x9E3779B9)) & low, (keys[1] + np.uint64(0xBB67AE85)) & low]
-    drawn = np.stack(words, 1).reshape(-1)[: len(X)]
-    return np.where(drawn < np.uint64(keep), X * scale, 0.0)
+    return np.where(draw_philox(len(X), seed, stream, offset) < keep, X * scale, 0.0)
 
 
 @means({"N": 4}, {"N": 1028}, {"N": 2048})

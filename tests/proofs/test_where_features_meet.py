@@ -138,3 +138,22 @@ def test_an_index_that_lies_where_a_lie_says_names_no_place(second: int, updated
     }  # fmt: skip
     found = interpret(kernel.plan, [(0, 0, 0), (1, 0, 0)], given, default_values(kernel.spec.params))
     assert [int(at) for at in found.updates["G"][0]] == [7] * updated
+
+
+SAID_TWICE = """
+threads: 32
+buffers:
+  X: {scope: global, dtype: int32, shape: [32]}
+  G: {scope: global, dtype: int32, shape: [16]}
+  i: {scope: register, dtype: int32, shape: [32], layout: auto}
+ops:
+  - elementwise: {dst: i, expr: "x & 15", with: {x: X}}
+  - scatter: {expr: 1, index: i, dst: G, accumulate: add}
+  - elementwise: {dst: i, expr: "x & 31", with: {x: X}}
+  - scatter: {expr: 1, index: i, dst: G, accumulate: add}
+"""
+
+
+def test_of_two_equal_scatters_each_has_the_range_of_its_own_index() -> None:
+    refused = refusal_of(ProofError, build, HEAD + SAID_TWICE)
+    assert "TG414" in str(refused) and "0 to 31" in str(refused)

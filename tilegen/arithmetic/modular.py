@@ -163,18 +163,19 @@ class Modular(Domain):
 
     def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
         """Of floats too in any order the same: what rounds is looked at with bounds alone."""
-        a, b = self.decode(held, dtype), self.decode(new, dtype)
-        if function in EXTREMES and type_of_element(dtype) in UNSIGNED:
-            return self.encode(EXTREMES[function].join_unsigned(a, b), dtype)
-        if function == "add" and type_of_element(dtype) in INTS:
-            a, b = make_finite(a), make_finite(b)
-        return self.encode(JOINED[function](a, b), dtype)
+        read = self._read_terms if function == "add" else self.decode
+        is_unsigned = function in EXTREMES and type_of_element(dtype) in UNSIGNED
+        join = EXTREMES[function].join_unsigned if is_unsigned else JOINED[function]
+        return self.encode(join(read(held, dtype), read(new, dtype)), dtype)
+
+    def _read_terms(self, bits: Array, dtype: str) -> Array:
+        """Elements that are added: no integer absorbs others."""
+        own = self.decode(bits, dtype)
+        return make_finite(own) if type_of_element(dtype) in INTS else own
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
-            own = self.decode(values, dtype)
-            own = make_finite(own) if type_of_element(dtype) in INTS else own
-            return self.encode(sum_values(own, axis), dtype)
+            return self.encode(sum_values(self._read_terms(values, dtype), axis), dtype)
         if function in ("max", "min"):
             extreme, own = EXTREMES[function], self.decode(values, dtype)
             is_unsigned = type_of_element(dtype) in UNSIGNED
@@ -185,8 +186,7 @@ class Modular(Domain):
 
     def scan(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
-            own = self.decode(values, dtype)
-            own = make_finite(own) if type_of_element(dtype) in INTS else own
+            own = self._read_terms(values, dtype)
             if are_numbers(own):
                 return self.encode(reduce_by_prime(own.cumsum(axis)), dtype)
         return super().scan(function, values, axis, dtype)

@@ -132,7 +132,7 @@ def measure_trees(
 
 
 def _list_rises(regions: Sequence[Region]) -> dict[tuple[int, int], ValueRange]:
-    """Of ends of pieces, which never fall: what one that lies further has more than one before it."""
+    """By how much an offset exceeds an earlier one of the same array: offsets never fall."""
     found = {}
     for (i, a), (j, b) in permutations(enumerate(regions), 2):
         promise = a.buffer.values

@@ -9,10 +9,13 @@ from typing import Any
 
 from tilegen.decisions import Choice
 from tilegen.errors import SpecError
+from tilegen.ops import OPS
 from tilegen.ops.op import WholeOp
+from tilegen.spec import OwnData, load_own
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields
 from tilegen.spec.marking import mark_all
+from tilegen.spec.printing import describe_arrays
 from tilegen.spec.program import Pass, Program
 
 
@@ -46,6 +49,26 @@ def place_kernel(spec: Spec, call: WholeCall, expanded: Spec, choices: tuple[Cho
         _place(spec, call, expanded), params=spec.params, constants=spec.constants, whole=call, warnings=spec.warnings,
         choices=(*spec.choices, *choices), notes=(*spec.notes, note),
     )  # fmt: skip
+
+
+def load_written(
+    spec: Spec, call: WholeCall, written: Mapping[str, Any], choice: Choice, recipe: object, said: str
+) -> Spec:  # fmt: skip
+    """One kernel, written as data beside the arrays of the spec, in the place of the call.
+
+    ``said``: the call in words. Raises SpecError, at the call, for what is wrong with the data.
+    """
+    head = describe_arrays(spec)
+    data = {
+        "kernel": spec.kernel,
+        "arch": spec.arch,
+        **head,
+        **written,
+        "buffers": head["buffers"] | written["buffers"],
+    }
+    with blame_call(call, recipe):
+        expanded = load_own(OwnData(data), OPS)
+    return place_kernel(spec, call, expanded, (choice,), f"{said}: {recipe}")
 
 
 def place_passes(

@@ -90,7 +90,7 @@ def list_tests(spec: Spec) -> Mapping[str, Index]:
 
 
 def _list_neighbours(var: Var, read: Read, tables: Collection[str]) -> tuple[list[Var], list[Var]]:
-    """Offsets that this one is not less than, and those that it is not more than: what the proofs know of it."""
+    """The offsets read before that are at most this one, and those that are at least this one, for the proofs."""
     lower, upper = list[Var](), list[Var]()
     for c in read.known:
         for other in sorted((v for v in variables(c) if v.name in tables and v != var), key=lambda v: v.name):

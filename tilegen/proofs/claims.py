@@ -83,8 +83,12 @@ def _is_whole(region: Region) -> bool:
 
 
 # ---------------------------------------------------------------- where an index lies
-def index_range(spec: Spec, call: Call) -> tuple[Index, Index]:
-    """The least that an index may be, and a number that it is below: by promise, by what ops write, or by its type."""
+def index_range(spec: Spec, number: int) -> tuple[Index, Index]:
+    """The least that an index may be, and a number that it is below: by promise, by what ops write, or by its type.
+
+    ``number``: of the call. Two calls that say the same may read other elements.
+    """
+    call = outline(spec).calls[number]
     assert call.expression is not None
     tree = call.expression.trees[-1]
     info = np.iinfo(numpy_dtype(index_dtype(tree)))
@@ -92,7 +96,7 @@ def index_range(spec: Spec, call: Call) -> tuple[Index, Index]:
         name, region = list(call.expression.operands.items())[tree.number]
         if region.buffer.values is not None:
             return region.buffer.values.places
-        found = measure_calls(spec)[outline(spec).calls.index(call)].read.get(operand_field(name))
+        found = measure_calls(spec)[number].read.get(operand_field(name))
         if found is not None:  # of all that may be read there, what is not written here too
             return found.low, found.high
     return int(info.min), int(info.max) + 1
@@ -109,7 +113,7 @@ def unproven_picks(spec: Spec, plan: Plan) -> Iterator[Finding]:
             if not 0 <= op < len(calls) or not calls[op].form.index:
                 yield Finding(UNPROVEN_RANGE, f"the plan takes {step.var.name} for a place, and no op of the spec does")
                 continue
-            low, high = index_range(spec, calls[op])
+            low, high = index_range(spec, op)
             if not _lies_within(low, high, step):
                 yield _say(calls[op], op, low, high, step)
 

@@ -5,7 +5,7 @@ buffer forgets what that held; one that writes a part, or under a condition, add
 nothing is added, at most as often as it has trips; after 16 of them an end that still moves becomes that of the type.
 Arrays of the grid, and shared memory of roles that run side by side, hold whatever any op writes, in any order.
 
-What has no write before it is no content: a run that reads it is wrong (TG404), so no range speaks of it. ``values`` of
+Elements that nothing has written have no range: a run that reads them is refused (TG404). ``values`` of
 a buffer that ops write is taken for what it holds, and every write is shown to keep it: so it may be what a loop keeps.
 """
 
@@ -179,7 +179,7 @@ class _Walk:
             state[root.name] = own if is_all else _join(state.get(root.name), own)
 
     def update(self, call: Call, region: Region, own: ValueRange, state: _Held) -> ValueRange:
-        """What a region holds after a call: what is written there, or what an atomic makes of it and that before."""
+        """The range of a region after a call: of what is written, or of the update of what it held."""
         if not call.accumulates:
             return own
         before, whole = self.read(region, state), range_of_type(region.buffer.dtype)

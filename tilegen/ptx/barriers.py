@@ -57,7 +57,7 @@ def _initialise(machine: Machine, one: Instruction, found: re.Match[str]) -> Ste
 
 
 def know_phase(machine: Machine, barrier: Barrier, lane: int, what: str) -> None:
-    """Who acts on a phase must know that the one before has completed: else it may act on that one."""
+    """A thread acts on a phase only once it knows that the phase before has completed."""
     order = machine.order
     if order.know[lane, order.phase_column(barrier.agent)] < barrier.phase:
         raise Fault(f"{what} for a phase of an mbarrier, and nothing tells that the phase before has completed")

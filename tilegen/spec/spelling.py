@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tilegen.index import Formula, Index, ceil_div, sub
 from tilegen.spec.expressions import BINDING
 
@@ -21,6 +23,15 @@ def spell_index(x: Index) -> str:
     ('ceil(M / 64) * 3 + k % 3', '(k * 64 + 128) % M < M - (k + 1)')
     """
     return _spell(x)[0]
+
+
+def spell_shape(shape: Iterable[Index | str]) -> str:
+    """Extents as a shape of the text; those that are text already stay.
+
+    >>> spell_shape((4, "N"))
+    '[4, N]'
+    """
+    return f"[{', '.join(n if isinstance(n, str) else spell_index(n) for n in shape)}]"
 
 
 def _spell(x: Index) -> tuple[str, int]:

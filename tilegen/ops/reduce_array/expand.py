@@ -10,14 +10,14 @@ from tilegen.decisions import Choice
 from tilegen.index import ceil_div, mul
 from tilegen.layouts import row_major
 from tilegen.ops import OPS
-from tilegen.ops.expanding import Meant, blame_call, list_names, place_kernel, place_passes
+from tilegen.ops.expanding import Meant, blame_call, list_names, load_written, place_passes
 from tilegen.ops.reduce_array.choose import ReduceRecipe, choose_box, choose_recipe, describe_choice
 from tilegen.ops.reduce_array.parts_meant import PartFields, mean_parts
 from tilegen.ops.reduce_array.problem import WholeReduction, read_problem
 from tilegen.ops.reduce_array.write import Sharing, write_kernel
 from tilegen.plan import default_values
 from tilegen.spaces import WORKSPACE
-from tilegen.spec import OwnData, load, load_own
+from tilegen.spec import OwnData, load
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.printing import describe_arrays
@@ -37,13 +37,8 @@ def expand_reduction(spec: Spec, call: WholeCall) -> Spec | Program:
     choice = describe_choice(call, recipe)
     if recipe.parts > 1:
         return _expand_passes(spec, call, problem, recipe, choice)
-    head = describe_arrays(spec)
     written = write_kernel(problem, recipe, list_names(spec))
-    buffers = head["buffers"] | written["buffers"]
-    data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": buffers}
-    with blame_call(call, recipe):
-        expanded = load_own(OwnData(data), OPS)
-    return place_kernel(spec, call, expanded, (choice,), f"{_say_call(call)}: {recipe}")
+    return load_written(spec, call, written, choice, recipe, _say_call(call))
 
 
 def _say_call(call: WholeCall) -> str:

@@ -16,7 +16,7 @@ from tilegen.ops.strided import plain_strides
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields
 from tilegen.spec.program import Program
-from tilegen.spec.spelling import spell_index
+from tilegen.spec.spelling import spell_shape
 
 MOST_PARTS = 1024
 _LATER = {"index": "take the tile op 'reduce', whose argmax and argmin give the index"}
@@ -64,12 +64,15 @@ def _check_sources(sources: Mapping[str, Buffer]) -> Flaw | None:
     for name, array in sources.items():
         rank = len(array.shape)
         if rank > 2:
-            message = f"reduce_array of {rank} dimensions is not yet supported: '{array.name}' has {_say(array.shape)}"
+            message = (
+                f"reduce_array of {rank} dimensions is not yet supported: '{array.name}' has {spell_shape(array.shape)}"
+            )
             return Flaw("TG190", message, name, "declare it with dimensions that lie together as one, [B*M, N]")
         if plain_strides(array) is None:
             return Flaw("TG301", f"reduce_array takes arrays with one stride a dimension, not {array.layout}", name)
         if array.shape != first.shape:
-            message = f"'{array.name}' has the shape {_say(array.shape)}, '{first.name}' has {_say(first.shape)}"
+            own, other = spell_shape(array.shape), spell_shape(first.shape)
+            message = f"'{array.name}' has the shape {own}, '{first.name}' has {other}"
             return Flaw("TG212", message, name, "arrays of an expression have one shape")
     return None
 
@@ -97,9 +100,9 @@ def _check_result(fields: ReduceArrayFields, sources: Mapping[str, Buffer], dst:
     held = tuple(1 if d in axes else n for d, n in enumerate(source.shape))
     known = [kept or (1,), held]
     if dst.shape not in known:
-        shapes = " or ".join(dict.fromkeys(map(_say, known)))
-        message = f"'{dst.name}' has the shape {_say(dst.shape)}, and {shapes} is left of '{source.name}'"
-        return Flaw("TG212", message, "dst", f"give '{dst.name}' the shape {_say(known[0])}")
+        shapes = " or ".join(dict.fromkeys(map(spell_shape, known)))
+        message = f"'{dst.name}' has the shape {spell_shape(dst.shape)}, and {shapes} is left of '{source.name}'"
+        return Flaw("TG212", message, "dst", f"give '{dst.name}' the shape {spell_shape(known[0])}")
     for name, array in {**sources, "dst": dst}.items():
         if name != "dst" and array.name == dst.name:
             message = f"'{dst.name}' cannot be reduced into itself: CTAs would read what others wrote"
@@ -129,10 +132,6 @@ def _check_types(sources: Mapping[str, Buffer], dst: Buffer) -> Flaw | None:
         wanted = "float32" if DTYPES[sources["src"].dtype].kind == "float" else "int32"
         return Flaw("TG212", message, "dst", f"give '{dst.name}' {wanted}")
     return None
-
-
-def _say(shape: tuple[Any, ...]) -> str:
-    return f"[{', '.join(n if isinstance(n, str) else spell_index(n) for n in shape)}]"
 
 
 # ---------------------------------------------------------------- the op

@@ -9,14 +9,14 @@ from tilegen.arch import ARCHES
 from tilegen.decisions import Choice
 from tilegen.layouts import row_major
 from tilegen.ops import OPS
-from tilegen.ops.expanding import Meant, blame_call, list_names, place_kernel, place_passes
+from tilegen.ops.expanding import Meant, blame_call, list_names, load_written, place_passes
 from tilegen.ops.scan_array.choose import ScanRecipe, choose_own, choose_recipe, describe_choice
 from tilegen.ops.scan_array.meant import mean_chunks, mean_results
 from tilegen.ops.scan_array.problem import WholeScan, read_problem
 from tilegen.ops.scan_array.write import count_chunks, write_chunks, write_lines, write_results
 from tilegen.plan import default_values
 from tilegen.spaces import WORKSPACE
-from tilegen.spec import OwnData, load, load_own
+from tilegen.spec import OwnData, load
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.printing import describe_arrays
@@ -33,13 +33,8 @@ def expand_scan(spec: Spec, call: WholeCall) -> Spec | Program:
     choice = describe_choice(call, recipe)
     if recipe.passes > 1:
         return _expand_passes(spec, call, problem, recipe, choice)
-    head = describe_arrays(spec)
     written = write_lines(problem, recipe, list_names(spec))
-    buffers = head["buffers"] | written["buffers"]
-    data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": buffers}
-    with blame_call(call, recipe):
-        expanded = load_own(OwnData(data), OPS)
-    return place_kernel(spec, call, expanded, (choice,), f"{_say_call(call)}: {recipe}")
+    return load_written(spec, call, written, choice, recipe, _say_call(call))
 
 
 def _say_call(call: WholeCall) -> str:

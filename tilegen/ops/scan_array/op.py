@@ -15,7 +15,7 @@ from tilegen.ops.strided import plain_strides
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields
 from tilegen.spec.program import Program
-from tilegen.spec.spelling import spell_index
+from tilegen.spec.spelling import spell_shape
 
 _OF_TILES = "take the tile op 'scan', which has it"
 _LATER = dict.fromkeys(("expr", "with", "carry"), _OF_TILES)
@@ -42,12 +42,12 @@ def _check(fields: ScanArrayFields, arrays: Mapping[str, Buffer]) -> Flaw | None
         if len(array.shape) > 2:
             message = f"scan_array of {len(array.shape)} dimensions is not yet supported: '{array.name}' has"
             hint = "declare it with dimensions that lie together as one, [B*M, N]"
-            return Flaw("TG190", f"{message} {_say(array.shape)}", name, hint)
+            return Flaw("TG190", f"{message} {spell_shape(array.shape)}", name, hint)
         if plain_strides(array) is None:
             return Flaw("TG301", f"scan_array takes arrays with one stride a dimension, not {array.layout}", name)
     if src.shape != dst.shape:
-        message = f"'{dst.name}' has the shape {_say(dst.shape)}, and '{src.name}' {_say(src.shape)}"
-        return Flaw("TG212", message, "dst", f"give '{dst.name}' the shape {_say(src.shape)}")
+        message = f"'{dst.name}' has the shape {spell_shape(dst.shape)}, and '{src.name}' {spell_shape(src.shape)}"
+        return Flaw("TG212", message, "dst", f"give '{dst.name}' the shape {spell_shape(src.shape)}")
     if src.name == dst.name:
         message = f"'{dst.name}' cannot be scanned into itself yet: passes read it after others may have written it"
         return Flaw("TG205", message, "dst", "write another array")
@@ -83,10 +83,6 @@ def _check_types(fields: ScanArrayFields, arrays: Mapping[str, Buffer]) -> Flaw 
             message = f"the first element has nothing before it, and {dst.dtype} does not hold what stands for that"
             return Flaw("TG212", message, "dst", f"give '{dst.name}' {type_}")
     return None
-
-
-def _say(shape: tuple[Any, ...]) -> str:
-    return f"[{', '.join(n if isinstance(n, str) else spell_index(n) for n in shape)}]"
 
 
 def _divides(fields: ScanArrayFields) -> str:
