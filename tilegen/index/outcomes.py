@@ -38,7 +38,7 @@ from tilegen.index.comparisons import (
     rule_of,
     small_remainders,
 )
-from tilegen.index.rows import Ints, distinct_rows
+from tilegen.index.rows import Ints, distinct_rows, sort_distinct
 
 Points = dict[str, Ints]  # of each variable its value in every point
 
@@ -281,10 +281,8 @@ def _merge_points(parts: Iterable[Points]) -> Points:
     """All points once."""
     parts = [part for part in parts if part]
     names = [*parts[0]]
-    columns = np.concatenate([np.stack([part[name] for name in names]) for part in parts], axis=1)
-    columns = columns[:, np.lexsort(columns[::-1])]
-    is_new = np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0))
-    return dict(zip(names, columns[:, is_new[: columns.shape[1]]], strict=True))
+    columns = [np.concatenate([part[name] for part in parts]) for name in names]
+    return dict(zip(names, np.ascontiguousarray(sort_distinct(columns).T), strict=True))
 
 
 def _keep(points: Points, which: NDArray[np.bool_]) -> Points:

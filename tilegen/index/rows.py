@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,26 @@ def distinct_rows(rows: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     if not (rows[first][which] == rows).all():  # two rows that differ have one number: they are told apart slowly
         _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return first, which.reshape(-1)
+
+
+def sort_distinct(columns: Sequence[Ints]) -> Ints:
+    """(n, k): the rows of k columns in order, each once. Sorting one number for each row, where it fits, takes a tenth.
+
+    >>> sort_distinct([np.array([3, 1, 3]), np.array([4, 2, 4])]).tolist()
+    [[1, 2], [3, 4]]
+    """
+    if not len(columns[0]):
+        return np.column_stack(columns)
+    low = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - least + 1 for column, least in zip(columns, low, strict=True)]
+    if prod(spans) > np.iinfo(np.int64).max:
+        return np.unique(np.column_stack(columns), axis=0)
+    number = np.zeros(len(columns[0]), np.int64)
+    for column, least, span in zip(columns, low, spans, strict=True):
+        number = number * span + (column - least)
+    order = np.argsort(number)
+    order = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    return np.column_stack([column[order] for column in columns])
 
 
 def hash_rows(rows: Ints, seed: int) -> Bits:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilegen.index.rows import sort_distinct
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, default_values
@@ -105,7 +105,7 @@ def _name_ctas(lined: LinedUp, cluster: Cta) -> dict[Cta, bytes]:
     if not len(first):
         return {}
     overlaps = _describe_overlaps(cells, first, second)
-    rows = _sort_distinct([whole[first], rank[first], rank[second], *overlaps])
+    rows = sort_distinct([whole[first], rank[first], rank[second], *overlaps])
     firsts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
     parts = np.split(rows[:, 1:], firsts[1:])
     name = {int(n): hashlib.sha256(part.tobytes()).digest() for n, part in zip(rows[firsts, 0], parts, strict=True)}
@@ -127,17 +127,3 @@ def _describe_overlaps(
     boxes = [cells.box[k] for k in (first, second)]
     of = [column for k, box in zip((first, second), boxes, strict=True) for column in (cells.bid[k], cells.trip[box])]
     return [*of, *(low[boxes[1]] - low[boxes[0]] for low in np.ascontiguousarray(cells.low.T))]
-
-
-def _sort_distinct(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Their rows in order, each once. Sorting one number for each, where it fits, takes a tenth of sorting the rows."""
-    low = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - least + 1 for column, least in zip(columns, low, strict=True)]
-    if prod(spans) > np.iinfo(np.int64).max:
-        return np.unique(np.column_stack(columns), axis=0)
-    number = np.zeros(len(columns[0]), np.int64)
-    for column, least, span in zip(columns, low, spans, strict=True):
-        number = number * span + (column - least)
-    order = np.argsort(number)
-    order = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
-    return np.column_stack([column[order] for column in columns])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -15,6 +15,7 @@ from tilegen.proofs.dependence_distance import Around, ArrayTouch, Places, find_
 from tilegen.proofs.described_faults import mark_of
 from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
 from tilegen.proofs.observed import peers_of, sides_of, slots_of, wholes_of
+from tilegen.proofs.owned_trips import are_owned_apart
 from tilegen.proofs.stale_data import Late, find_exposed
 from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import Placed, deciding
@@ -49,6 +50,7 @@ class Within:
         return tuple((a.v, a.count) for a in self.loops)
 
 
+_MAY_MEET = "trips may write the same elements of {}"  # of the array
 _MANY = 8  # one trip in so many is worth being looked for
 _LONG = 32  # a period of so many trips is, too
 
@@ -173,10 +175,13 @@ class Study:
             place = Place(tuple(begins), flat, a.v, within.trips, within.guards, is_meant)
             self.spots.setdefault((array, a.loop), {}).setdefault(place, said)
 
-    def settle_places(self, touches: Mapping[str, Sequence[ArrayTouch]]) -> None:
+    def settle_places(
+        self, touches: Mapping[str, Sequence[ArrayTouch]], is_owned_apart: Callable[[str, str], bool]
+    ) -> None:  # fmt: skip
         """Places in an array must all move on by constants, or all go along with the spec.
 
-        ``touches``: of each array by the plan.
+        ``touches``: of each array by the plan. ``is_owned_apart``: does the spec write no element of an array in two
+        trips of a loop?
         """
         for (array, loop), spots in self.spots.items():
             courses = {p: self.courses_of([x for x in p.begins if p.v in variables(x)], p.v) for p in spots}
@@ -185,6 +190,8 @@ class Study:
             turns, why = None, ""
             if self.is_late(common, loop):
                 turns, why = self._goes_along(list(spots)), self._meets(touches.get(array, ()), loop)
+                if why == _MAY_MEET and is_owned_apart(array, loop):  # places that go along lie in the spec's boxes
+                    why = ""
             if why and common is None:
                 self.refuse(loop, why.format(array), None)
             elif not self.take(loop, common, known, None if why else turns):
@@ -220,7 +227,7 @@ class Study:
         if any(t.is_read for t in touches):
             return "{} is read and written in an order without a rule"
         is_apart = self.grid is not None and are_apart(touches, loop, self.grid)
-        return "" if is_apart else "trips may write the same elements of {}"
+        return "" if is_apart else _MAY_MEET
 
     def _goes_along(self, places: Sequence[Place]) -> set[int] | None:
         """The trips in which some place does not go along with what the spec means; None where that is not known."""
@@ -294,7 +301,9 @@ def study_plan(study: Study, spec: Spec, plan: Plan) -> None:
             within = Within(tuple(around), visit.position.guards)
             _study_step(study, visit, within, mark_of(spec, visit.position.op), spots)
             repeats += [(next(numbers), visit.step)] if isinstance(visit.step, Repeat) else []
-    study.settle_places(spots)
+    study.settle_places(
+        spots, lambda array, loop: study.grid is not None and are_owned_apart(spec, plan, array, loop, study.grid.case)
+    )
     for name, touches in spots.items():
         if any(t.is_written for t in touches):
             _study_array(study, name, touches)
