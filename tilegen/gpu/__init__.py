@@ -26,6 +26,7 @@ from tilegen.gpu.run import (
     bind_launch,
     launch,
     load_function,
+    read_launch,
     run_guarded,
     run_images,
 )
@@ -82,6 +83,7 @@ __all__ = [
     "open_stopwatch",
     "prepare_ceiling",
     "print_ptx",
+    "read_launch",
     "refuse_arch",
     "require_gpu",
     "run_guarded",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilegen.dtypes import numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.device import load_cupy, require_gpu
@@ -43,6 +44,16 @@ class GpuLaunch:
     cluster: tuple[int, int, int] = (1, 1, 1)
     tensor_maps: tuple[Mapping[str, Any], ...] = ()
     overlaps: bool = False
+
+
+def read_launch(info: Mapping[str, Any]) -> GpuLaunch:
+    """The launch that ``render.launch_info`` or a manifest describes."""
+    pointers = tuple(a["name"] for a in info["args"] if a["kind"] == "pointer")
+    values = tuple(numpy_dtype(a["dtype"]).type(a["value"]) for a in info["args"] if a["kind"] == "value")
+    maps = tuple(a for a in info["args"] if a["kind"] == "tensor_map")
+    (x, y, z), block, cluster = (tuple(info[key]) for key in ("grid", "block", "cluster"))
+    shared, overlaps = info["dynamic_shared_bytes"], "overlap" in info
+    return GpuLaunch(info["kernel"], (x, y, z), block, pointers, values, shared, cluster, maps, overlaps)
 
 
 def launch(cubin: Cubin, how: GpuLaunch, arrays: Sequence[Any]) -> None:

@@ -1,6 +1,6 @@
 """A machine that runs PTX text in NumPy, instruction by instruction, with the memory model of PTX."""
 
-from tilegen.ptx.launch import Launch, TensorMap
+from tilegen.ptx.launch import Launch, TensorMap, read_launch
 from tilegen.ptx.running import PtxFault, Ran, list_members, run_kernel
 from tilegen.ptx.text import Instruction, KernelText, PtxError, parse_kernel
 
@@ -14,5 +14,6 @@ __all__ = [
     "TensorMap",
     "list_members",
     "parse_kernel",
+    "read_launch",
     "run_kernel",
 ]

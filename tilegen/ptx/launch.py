@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilegen.dtypes import numpy_dtype
+
 Array = NDArray[Any]
 Cta = tuple[int, int, int]
 
@@ -40,6 +42,29 @@ class Launch:
     cluster: Cta = (1, 1, 1)
     shared_bytes: int = 0
     overlaps: bool = False
+
+
+def read_launch(info: Mapping[str, Any]) -> Launch:
+    """The launch that the manifest of a kernel describes.
+
+    >>> args = [{"kind": "pointer", "name": "X"}, {"kind": "value", "dtype": "int32", "value": 5}]
+    >>> read_launch({"grid": [2, 1, 1], "block": [32, 1, 1], "cluster": [1, 1, 1], "dynamic_shared_bytes": 0,
+    ...              "args": args}).arguments
+    ('X', np.int32(5))
+    """
+    arguments: list[str | np.generic | TensorMap] = []
+    for a in info["args"]:
+        if a["kind"] == "pointer":
+            arguments.append(a["name"])
+        elif a["kind"] == "value":
+            arguments.append(numpy_dtype(a["dtype"]).type(a["value"]))
+        else:
+            dims, strides, box = (tuple(a[key]) for key in ("dims", "strides_bytes", "box"))
+            swizzle, rounds = a["swizzle_bytes"], "rounds_to" in a
+            arguments.append(TensorMap(a["array"], a["elem_bytes"], dims, strides, box, swizzle, rounds, a["dtype"]))
+    (x, y, z), (i, j, k) = info["grid"], info["cluster"]
+    shared = info["dynamic_shared_bytes"]
+    return Launch((x, y, z), info["block"][0], tuple(arguments), (i, j, k), shared, "overlap" in info)
 
 
 class Region:

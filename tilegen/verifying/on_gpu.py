@@ -100,11 +100,4 @@ def compile_for(device: gpu.Device, built: Built) -> gpu.Cubin:
 
 def launch_case(built: Built, case: Mapping[str, int]) -> gpu.GpuLaunch:
     """How the kernel is launched with these parameters."""
-    info = launch_info(built.plan, dict(case))
-    pointers = tuple(a["name"] for a in info["args"] if a["kind"] == "pointer")
-    values = tuple(numpy_dtype(a["dtype"]).type(a["value"]) for a in info["args"] if a["kind"] == "value")
-    x, y, z = info["grid"]
-    return gpu.GpuLaunch(
-        built.plan.name, (x, y, z), tuple(info["block"]), pointers, values, info["dynamic_shared_bytes"],
-        built.plan.cluster, tuple(a for a in info["args"] if a["kind"] == "tensor_map"), built.plan.overlaps,
-    )  # fmt: skip
+    return gpu.read_launch(launch_info(built.plan, dict(case)))

@@ -21,7 +21,7 @@ from tilegen.proofs.against import Meaning
 from tilegen.proofs.floats import FloatRun, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.proofs.nans import NanWatch
-from tilegen.ptx import KernelText, Launch, PtxFault, TensorMap, list_members, parse_kernel, run_kernel
+from tilegen.ptx import KernelText, Launch, PtxFault, list_members, parse_kernel, read_launch, run_kernel
 from tilegen.reference import Array, Input, run_reference
 from tilegen.render import launch_info
 from tilegen.spec.outline import is_possible, launch_of, outline
@@ -116,29 +116,7 @@ def choose_ptx_ctas(grid: Cta, cluster: Cta, seed: int) -> list[Cta]:
 
 def describe_launch(built: Built, case: Mapping[str, int]) -> Launch:
     """How the kernel is launched with these parameters, as the machine takes it."""
-    info = launch_info(built.plan, dict(case))
-    arguments: list[str | np.generic | TensorMap] = []
-    for a in info["args"]:
-        if a["kind"] == "pointer":
-            arguments.append(a["name"])
-        elif a["kind"] == "value":
-            arguments.append(numpy_dtype(a["dtype"]).type(a["value"]))
-        else:
-            dims, strides, box = (tuple(a[key]) for key in ("dims", "strides_bytes", "box"))
-            arguments.append(
-                TensorMap(
-                    a["array"], a["elem_bytes"], dims, strides, box, a["swizzle_bytes"], "rounds_to" in a, a["dtype"]
-                )
-            )
-    x, y, z = info["grid"]
-    return Launch(
-        (x, y, z),
-        info["block"][0],
-        tuple(arguments),
-        built.plan.cluster,
-        info["dynamic_shared_bytes"],
-        built.plan.overlaps,
-    )
+    return read_launch(launch_info(built.plan, dict(case)))
 
 
 @dataclass(frozen=True)
