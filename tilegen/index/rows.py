@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,23 +30,30 @@ def distinct_rows(rows: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def sort_distinct(columns: Sequence[Ints]) -> Ints:
-    """(n, k): the rows of k columns in order, each once. Sorting one number for each row, where it fits, takes a tenth.
+    """(n, k): the rows of k columns in order, each once. Sorting a few numbers for each row takes a tenth of the time.
 
     >>> sort_distinct([np.array([3, 1, 3]), np.array([4, 2, 4])]).tolist()
     [[1, 2], [3, 4]]
     """
-    if not len(columns[0]):
-        return np.column_stack(columns)
-    low = [int(column.min()) for column in columns]
-    spans = [int(column.max()) - least + 1 for column, least in zip(columns, low, strict=True)]
-    if prod(spans) > np.iinfo(np.int64).max:
-        return np.unique(np.column_stack(columns), axis=0)
-    number = np.zeros(len(columns[0]), np.int64)
-    for column, least, span in zip(columns, low, spans, strict=True):
-        number = number * span + (column - least)
-    order = np.argsort(number)
-    order = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
-    return np.column_stack([column[order] for column in columns])
+    numbers = _pack(columns) if len(columns[0]) else list(columns)
+    order = np.lexsort(numbers[::-1])
+    is_new = np.append(True, np.any([np.diff(x[order]) != 0 for x in numbers], axis=0))[: len(order)]
+    return np.column_stack([column[order[is_new]] for column in columns])
+
+
+def _pack(columns: Sequence[Ints]) -> list[Ints]:
+    """Numbers of 64 bits that order rows as their columns do: each of as many columns, one after another, as fit."""
+    packed, room = list[Ints](), 0
+    for column in columns:
+        low = int(column.min())
+        span = int(column.max()) - low + 1
+        if span <= room:
+            packed[-1] = packed[-1] * span + (column - low)
+            room //= span
+        else:
+            packed.append(column - low)
+            room = np.iinfo(np.int64).max // span
+    return packed
 
 
 def hash_rows(rows: Ints, seed: int) -> Bits:
