@@ -1,6 +1,6 @@
-"""Mutants of every spec, judged: ``python -m tests.mutants.table`` writes docs/mutants.md (in minutes).
+"""Mutants of every spec, judged: ``python -m tests.mutants.table`` writes docs/mutants.md (in an hour).
 
-``python -m tests.mutants.table --passes`` writes its last section alone.
+``python -m tests.mutants.table NAME ..`` judges specs of these names alone, and keeps the rows of all others.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from tests.faults.mutants import KINDS, plant, sample_mutants
 from tests.mutants.judging import Verdict, judge
 from tests.programs.kernels import PROGRAMS, SLOW, SMALL
 from tests.specs.kernels import SPECS
+from tilegen.pipeline.programs import list_specs
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
@@ -34,7 +35,9 @@ PAGE = REPOSITORY / "docs" / "mutants.md"
 # those of gemm_w8a16 and sgemm_step1 so long that the proofs run some of the trips only.
 SIZES = {
     "attention": {"BH": 2, "S": 300, "D": 64}, "attention_hopper": {"BH": 1, "S": 300, "D": 64},
+    "attention_varlen": {"B": 2, "T": 300, "MAXQ": 256, "H": 2, "HK": 1, "D": 64},
     "conv3x3": {"B": 1, "H": 9, "W": 17, "C": 64, "F": 128},
+    "dropout": {"N": 5000}, "dropout_f32": {"N": 5000},
     "gemm": {"M": 128, "N": 256, "K": 704}, "gemm_batched": {"L": 2, "M": 72, "N": 64, "K": 704},
     "gemm_double": {"M": 72, "N": 64, "K": 104}, "gemm_f32": {"M": 70, "N": 66, "K": 230},
     "gemm_few_tiles": {"M": 21, "N": 11, "K": 1101}, "hgemm_shared_k": {"M": 32, "N": 32, "K": 640},
@@ -98,6 +101,7 @@ The large specs are planned for small sizes, whose plans are alike:
 
 
 COLUMNS = ("planted", "judged", "found", "by running alone", "equivalent", "surviving", "found by")
+Cells = tuple[str, ...]  # of a row of a table
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,7 @@ def load_passes(path: Path) -> tuple[tuple[Spec, Plan], ...]:
     """The passes of a program at a small size."""
     loaded = tilegen.load(path, params=SIZES_OF_PASSES.get(path.stem, SMALL[path.stem][0]))
     assert isinstance(loaded, Program)
-    return tuple((one.spec, plan_spec(one.spec)) for one in loaded.passes)
+    return tuple((spec, plan_spec(spec)) for spec in list_specs(loaded))
 
 
 def judge_passes(path: Path) -> dict[str, Judged]:
@@ -172,77 +176,132 @@ def judge_passes(path: Path) -> dict[str, Judged]:
     return found
 
 
-def judge_programs() -> dict[str, Judged]:
-    """Every pass of every program, the programs side by side."""
+def judge_programs(names: Container[str]) -> dict[str, dict[str, Judged]]:
+    """Every pass of these programs, the programs side by side."""
+    paths = [path for path in JUDGED_PROGRAMS if path.stem in names]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = pool.map(judge_passes, JUDGED_PROGRAMS)
-        return {name: judged for one in found for name, judged in one.items()}
+        return dict(zip((path.stem for path in paths), pool.map(judge_passes, paths), strict=True))
 
 
-def judge_all() -> dict[str, Judged]:
-    """Every spec by name, in as many processes as there are cores; those of SIZES, which take longest, first."""
-    order = sorted(SPECS, key=lambda path: path.stem not in SIZES)
+def judge_specs(names: Container[str]) -> dict[str, Judged]:
+    """These specs by name, in as many processes as there are cores; those of SIZES, which take longest, first."""
+    paths = [path for path in SPECS if path.stem in names]
+    order = sorted(paths, key=lambda path: path.stem not in SIZES)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = dict(zip((path.stem for path in order), pool.map(judge_spec, order), strict=True))
-    return {path.stem: found[path.stem] for path in SPECS}
+        return dict(zip((path.stem for path in order), pool.map(judge_spec, order), strict=True))
 
 
-def page(judged: dict[str, Judged]) -> str:
-    """docs/mutants.md."""
-    rows = [row for j in judged.values() for row in j.rows]
-    planted: Counter[str] = sum((j.planted for j in judged.values()), Counter())
-    totals = [_row((kind,), planted[kind], (r for r in rows if r.kind == kind)) for kind in KINDS]
-    totals.append(_row(("all",), planted.total(), rows))
-    by_spec = [_row((name,), j.planted.total(), j.rows) for name, j in judged.items()]
-    by_kind = [
-        _row((name, kind), j.planted[kind], (r for r in j.rows if r.kind == kind))
-        for name, j in judged.items() for kind in KINDS if j.planted[kind]
+@dataclass(frozen=True)
+class Page:
+    """What docs/mutants.md holds: rows by spec and kind, by pass, and a line for each equivalent mutant of either."""
+
+    by_kind: tuple[Cells, ...]
+    equivalent: tuple[str, ...]
+    by_pass: tuple[Cells, ...]
+    same_passes: tuple[str, ...]
+
+
+def read_page(text: str) -> Page:
+    """The inverse of ``write_page``."""
+    of_specs, _, of_passes = text.partition(OF_PASSES)
+    rows, passes = (
+        [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in part.splitlines() if line[:1] == "|"]
+        for part in (of_specs, of_passes)
+    )
+    by_kind = tuple(row for row in rows if len(row) == len(COLUMNS) + 2 and row[2].isdigit())
+    by_pass = tuple(row for row in passes if row[1].isdigit() and row[0] != "all")
+    lines = of_specs.partition(_SAME)[2].splitlines(), of_passes.splitlines()
+    equivalent, same = (tuple(line for line in part if line.startswith("* ")) for part in lines)
+    return Page(by_kind, equivalent, by_pass, same)
+
+
+def put_in(old: Page, specs: dict[str, Judged], programs: dict[str, dict[str, Judged]]) -> Page:
+    """The page with what was judged in place of what it says of these, in the order of their names."""
+    passes = {name: judged for one in programs.values() for name, judged in one.items()}
+    rows = [
+        _row((name, kind), judged.planted[kind], (r for r in judged.rows if r.kind == kind))
+        for name, judged in specs.items() for kind in KINDS if judged.planted[kind]
     ]  # fmt: skip
-    same = [f"* {r.spec}, {r.where}: {r.verdict.reason}" for r in rows if r.verdict.reason]
+    by_pass = [_row((name,), judged.planted.total(), judged.rows) for name, judged in passes.items()]
+
+    def order(row: Cells) -> str:
+        return row[0]
+
+    def is_other(line: str, names: Container[str]) -> bool:
+        return line.removeprefix("* ").partition(",")[0] not in names
+
+    def join(lines: Sequence[str], judged: dict[str, Judged]) -> tuple[str, ...]:
+        new = [
+            f"* {r.spec}, {r.where}: {r.verdict.reason}" for j in judged.values() for r in j.rows if r.verdict.reason
+        ]
+        kept = [line for line in lines if is_other(line, judged)]
+        return tuple(sorted([*kept, *new], key=lambda line: line.partition(",")[0]))
+
+    return Page(
+        tuple(sorted([*(r for r in old.by_kind if r[0] not in specs), *rows], key=order)), join(old.equivalent, specs),
+        tuple(sorted([*(r for r in old.by_pass if r[0] not in passes), *by_pass], key=order)),
+        join(old.same_passes, passes),
+    )  # fmt: skip
+
+
+_SAME = "\n## Equivalent mutants\n"
+
+
+def write_page(page: Page) -> str:
+    """docs/mutants.md."""
+    totals = [_add((kind,), [r for r in page.by_kind if r[1] == kind], 2) for kind in KINDS]
+    names = dict.fromkeys(r[0] for r in page.by_kind)
+    by_spec = [_add((name,), [r for r in page.by_kind if r[0] == name], 2) for name in names]
     sizes = [f"* {name}: {', '.join(f'{k} = {v}' for k, v in own.items())}" for name, own in SIZES.items()]
-    return "\n".join([
-        _HEAD, *sizes, "\n## By kind\n", *_table(("kind", *COLUMNS), totals),
-        "\n## By spec\n", *_table(("spec", *COLUMNS), by_spec),
-        "\n## By spec and kind\n", *_table(("spec", "kind", *COLUMNS), by_kind), "\n## Equivalent mutants\n",
-        "Steps are numbered within their body; a function's body follows its name.\n", *same, "",
-    ])  # fmt: skip
-
-
-def section(judged: dict[str, Judged]) -> str:
-    """The section of passes, which is the page's last."""
-    rows = [row for j in judged.values() for row in j.rows]
-    planted: Counter[str] = sum((j.planted for j in judged.values()), Counter())
-    by_pass = [_row((name,), j.planted.total(), j.rows) for name, j in judged.items()]
-    same = [f"* {r.spec}, {r.where}: {r.verdict.reason}" for r in rows if r.verdict.reason]
     said = "The plan of each pass of a spec with passes, at a small size: a sample with every kind that the pass has."
     said += f" Those of {' and '.join(sorted(SLOW))}, whose proofs take long, are not among them.\n"
     return "\n".join([
+        _HEAD, *sizes, "\n## By kind\n", *_table(("kind", *COLUMNS), [*totals, _add(("all",), page.by_kind, 2)]),
+        "\n## By spec\n", *_table(("spec", *COLUMNS), by_spec),
+        "\n## By spec and kind\n", *_table(("spec", "kind", *COLUMNS), page.by_kind), _SAME,
+        "Steps are numbered within their body; a function's body follows its name.\n", *page.equivalent,
         OF_PASSES, said,
-        *_table(("pass", *COLUMNS), [*by_pass, _row(("all",), planted.total(), rows)]), "", *same, "",
+        *_table(("pass", *COLUMNS), [*page.by_pass, _add(("all",), page.by_pass, 1)]), "", *page.same_passes, "",
     ])  # fmt: skip
 
 
-def _row(names: tuple[str, ...], planted: int, rows: Iterable[Row]) -> tuple[str, ...]:
+def _row(names: Cells, planted: int, rows: Iterable[Row]) -> Cells:
     verdicts = [row.verdict for row in rows]
     codes = Counter(v.found for v in verdicts if v.found)
     counts = (
         planted, len(verdicts), sum(codes.values()), sum(bool(v.run) for v in verdicts),
         sum(bool(v.reason) for v in verdicts), sum(v.survives for v in verdicts),
     )  # fmt: skip
-    return (*names, *map(str, counts), ", ".join(f"{code} {n}" for code, n in sorted(codes.items())))
+    return (*names, *map(str, counts), _say_codes(codes))
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _add(names: Cells, rows: Sequence[Cells], first: int) -> Cells:
+    """The sum of rows whose counts begin at column ``first``."""
+    codes: Counter[str] = Counter()
+    for row in rows:
+        codes.update({code: int(n) for code, n in (one.split() for one in row[-1].split(", ") if one)})
+    counts = [sum(int(row[first + k]) for row in rows) for k in range(len(COLUMNS) - 1)]
+    return (*names, *map(str, counts), _say_codes(codes))
+
+
+def _say_codes(codes: Counter[str]) -> str:
+    return ", ".join(f"{code} {n}" for code, n in sorted(codes.items()))
+
+
+def _table(head: Cells, rows: Sequence[Cells]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *rows)]
 
 
 def main() -> int:
-    with_specs = "--passes" not in sys.argv[1:]
-    judged = judge_all() if with_specs else {}
-    head = page(judged) if with_specs else PAGE.read_text(encoding="utf-8").partition(OF_PASSES)[0]
-    of_passes = judge_programs()
-    PAGE.write_text(head + section(of_passes), encoding="utf-8")
-    rows = [row for j in (*judged.values(), *of_passes.values()) for row in j.rows]
+    every = [path.stem for path in (*SPECS, *JUDGED_PROGRAMS)]
+    names = sys.argv[1:] or every
+    if unknown := set(names) - set(every):
+        sys.exit(f"no spec is judged of the name {', '.join(sorted(unknown))}")
+    old = read_page(PAGE.read_text(encoding="utf-8")) if sys.argv[1:] else Page((), (), (), ())
+    judged, of_passes = judge_specs(names), judge_programs(names)
+    PAGE.write_text(write_page(put_in(old, judged, of_passes)), encoding="utf-8")
+    passes = (j for one in of_passes.values() for j in one.values())
+    rows = [row for j in (*judged.values(), *passes) for row in j.rows]
     surviving = [row for row in rows if row.verdict.survives]
     print(f"{PAGE.relative_to(REPOSITORY)}: {len(rows)} mutants, {len(surviving)} surviving", file=sys.stderr)
     for row in surviving:

@@ -161,6 +161,6 @@ def test_the_table_is_of_these_specs():
     by_pass = {row[0]: [int(n) for n in row[1:7]] for row in of_passes if row[1].isdigit()}
     *_, equivalent, surviving = total = by_pass.pop("all")
     names = {plan.name for path in JUDGED_PROGRAMS for _, plan in load_passes(path)}
-    assert set(by_pass) == names and surviving == 0, "python -m tests.mutants.table --passes"
+    assert set(by_pass) == names and surviving == 0, "python -m tests.mutants.table"
     assert all(row[1] >= min(row[0], MOST_OF_PASS) for row in by_pass.values())
     assert [sum(column) for column in zip(*by_pass.values(), strict=True)] == total and equivalent < total[1] // 2

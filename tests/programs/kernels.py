@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from specs.kernels import PROGRAMS
 
 from tests.session import once
+from tests.specs.kernels import PROGRAMS
 from tilegen.pipeline import BuiltProgram, build
 
 # Sizes at which all CTAs of all passes run in NumPy, corners among them.

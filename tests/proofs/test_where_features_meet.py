@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from faults.texts import change_text
 from faults.verdicts import refusal_of
 
-from tilegen.errors import ProofError
+from tilegen.errors import ProofError, SpecError
 from tilegen.interpret import interpret
 from tilegen.ops.trusting import find_trust
 from tilegen.pipeline import build, kernels_of, load_kernel
@@ -157,3 +158,79 @@ ops:
 def test_of_two_equal_scatters_each_has_the_range_of_its_own_index() -> None:
     refused = refusal_of(ProofError, build, HEAD + SAID_TWICE)
     assert "TG414" in str(refused) and "0 to 31" in str(refused)
+
+
+PROMISED = """
+grid: {bx: 2}
+threads: 64
+buffers:
+  X: {scope: global, dtype: float32, shape: [128]}
+  P: {scope: global, dtype: int32, shape: [128], values: "0 : 65536", distinct: true}
+  Q: {scope: global, dtype: int32, shape: [128], values: "70000 : 135536", distinct: true}
+  Y: {scope: global, dtype: float32, shape: [2, 140000], partial: true}
+ops:
+  - scatter: {src: "X[bx*64 : +64]", index: "P[bx*64 : +64]", dst: "Y[0, 0 : +136000]"}
+"""
+SECOND = '  - scatter: {src: "X[bx*64 : +64]", index: "P[bx*64 : +64]", dst: "Y[0, 0 : +136000]"}\n'
+
+
+@pytest.mark.parametrize("pairs", [(("P[bx", "Q[bx"),), (("0, 0", "0, 3"), ("P[bx*64", "P[64 - bx*64"))])
+def test_no_promise_tells_places_of_two_arrays_or_of_two_begins_apart(pairs: tuple[tuple[str, str], ...]) -> None:
+    """Whatever is drawn for them: here two arrays never hold one number."""
+    refused = refusal_of(ProofError, build, HEAD + PROMISED + change_text(SECOND, *pairs))
+    assert {d.code for d in refused.diagnostics} == {"TG441"}
+
+
+@pytest.mark.parametrize("begin", ["bx", "bx*32", "(1 - bx)*64"])
+def test_no_promise_tells_places_apart_that_count_from_where_the_cta_says(begin: str) -> None:
+    refused = refusal_of(ProofError, build, HEAD + PROMISED.replace("Y[0, 0", f"Y[0, {begin}"))
+    assert {d.code for d in refused.diagnostics} == {"TG441"}
+
+
+def test_rows_of_an_array_may_be_named_by_one_index_each() -> None:
+    rows = change_text(PROMISED, ("P[bx*64 : +64]", "P[0 : +64]"), ("Y[0,", "Y[bx,"))
+    build(HEAD + rows)
+    assert "TG417" in str(refusal_of(ProofError, build, HEAD + rows.replace("Y[bx,", "Y[bx // 2,")))
+
+
+IN_SHARED = """
+threads: 64
+buffers:
+  X: {scope: global, dtype: float32, shape: [512]}
+  P: {scope: global, dtype: int32, shape: [256], values: "0 : 4096", distinct: true}
+  Q: {scope: global, dtype: int32, shape: [256], values: "0 : 4096", distinct: true}
+  s: {scope: shared, dtype: float32, shape: [4096]}
+  Y: {scope: global, dtype: float32, shape: [4096]}
+ops:
+  - fill: {dst: s, value: 0}
+  - sync: cta
+  - scatter: {src: "X[0 : +256]", index: P, dst: s}
+  - sync: cta
+  - scatter: {src: "X[256 : +256]", index: Q, dst: s}
+  - sync: cta
+  - copy: {src: s, dst: Y}
+"""
+
+
+@pytest.mark.parametrize("left", ["", "  - sync: warp\n"])
+def test_two_promised_arrays_that_hold_one_number_need_a_sync_between_their_stores(left: str) -> None:
+    build(HEAD + IN_SHARED)
+    first = '  - scatter: {src: "X[0 : +256]", index: P, dst: s}\n'
+    wrong = change_text(IN_SHARED, (first + "  - sync: cta\n", first + left))
+    assert "TG403" in str(refusal_of(ProofError, build, HEAD + wrong))
+
+
+BY_ANOTHER = """
+threads: 64
+buffers:
+  I: {scope: global, dtype: int32, shape: [64], values: "0 : 4096"}
+  r: {scope: register, dtype: int32, shape: [64], layout: auto, distinct: true}
+  Y: {scope: global, dtype: float32, shape: [4096], partial: true}
+ops:
+  - elementwise: {dst: r, expr: "index(0)"}
+  - scatter: {expr: r, index: "i + 0", with: {i: I}, dst: Y}
+"""
+
+
+def test_what_is_scattered_says_nothing_of_where_it_goes() -> None:
+    assert "TG218" in str(refusal_of(SpecError, build, HEAD + BY_ANOTHER))

@@ -20,6 +20,7 @@ Array = NDArray[Any]
 _DRAWN = 1 << 13  # floats that elements are drawn from: a power of two
 _ENDS = 8  # one element in so many is an end of the range, or a number that comes again
 _ALL = (1 << 64) - 1  # the largest number of 64 bits
+_STRETCH = 97  # distinct elements that are near their index: a prime, so that no tile is as long
 _WIDE = 1e3  # of positive numbers: from here on each order of magnitude is drawn as often
 
 
@@ -65,8 +66,12 @@ class Values:
         return f"values {self}" + (", each of 0 or more once" if self.is_distinct else "")
 
 
-def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[Array], Array]:
+def draw_values(
+    values: Values, dtype: str, name: str, seed: int, is_dense: bool = False
+) -> Callable[[Array], Array]:  # fmt: skip
     """Elements by index, all within the range (whose ends are numbers): both ends of it are among them.
+
+    ``is_dense``: distinct ones are near their index, so that two arrays of them hold the same numbers at other places.
 
     >>> draw_values(Values(-1, 3), "int32", "labels", 1)(np.arange(12)).tolist()
     [-1, -1, 2, 0, 2, 1, 1, 1, 0, 0, -1, -1]
@@ -80,9 +85,9 @@ def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[A
             found: Array = floats[(drawn & np.uint64(_DRAWN - 1)).astype(np.intp)]
             return found
         if values.pieces is not None:
-            return _draw_offsets(values, np.asarray(index), drawn).astype(numpy_dtype(dtype))
+            return _draw_offsets(values, np.asarray(index), int(word)).astype(numpy_dtype(dtype))
         if values.is_distinct:
-            return _draw_distinct(values, np.asarray(index), drawn).astype(numpy_dtype(dtype))
+            return _draw_distinct(values, np.asarray(index), drawn, int(word), is_dense).astype(numpy_dtype(dtype))
         low, count = int(values.low), count_integers(values)  # type: ignore[arg-type]
         place = mix(drawn, word)
         place = place if count > _ALL else place % np.uint64(count)
@@ -95,23 +100,31 @@ def draw_values(values: Values, dtype: str, name: str, seed: int) -> Callable[[A
     return draw
 
 
-def _draw_distinct(values: Values, index: Array, drawn: Array) -> Array:
-    """Numbers of 0 or more, each once, in no order; where the range goes below 0 some of its least between them."""
+def _draw_distinct(values: Values, index: Array, drawn: Array, word: int, is_dense: bool) -> Array:
+    """Numbers of 0 or more, each once, in no order; where the range goes below 0 some of its least between them.
+
+    ``word``: of the array, so that another one holds other numbers.
+    """
     low, count = int(values.low), count_integers(values)  # type: ignore[arg-type]
     below = max(0, -(low // values.step)) if low < 0 else 0
     positive = max(1, count - below)
-    factor = next(n for n in range(max(1, positive * 5 // 8), 2 * positive + 2) if gcd(n, positive) == 1)
-    place = (index.astype(object) * factor + 3) % positive if positive >= 1 << 31 else (index * factor + 3) % positive
+    if is_dense:  # turned round within stretches
+        first = index // _STRETCH * _STRETCH
+        place = first + (index - first + word % _STRETCH) % np.maximum(1, np.minimum(_STRETCH, positive - first))
+    else:
+        factor = next(n for n in range(max(1, positive * 5 // 8), 2 * positive + 2) if gcd(n, positive) == 1)
+        wide = index.astype(object) if positive >= 1 << 31 else index
+        place = (wide * factor + word % positive) % positive
     found = low + values.step * (below + place.astype(np.int64))
     is_low = (index >= positive) | (drawn % np.uint64(_ENDS) == 0)
     return np.where(is_low, low, found) if low < 0 else found
 
 
-def _draw_offsets(values: Values, index: Array, drawn: Array) -> Array:
+def _draw_offsets(values: Values, index: Array, word: int) -> Array:
     """Ends of pieces: nearly even ones, a few of them empty."""
     pieces, end = int(values.pieces), int(values.high) - 1  # type: ignore[arg-type]
     own = index - ((index % 2 == 1) & (index < pieces) & (index // 2 % 3 == 1))  # the same as the one before
-    jitter = mix(own.astype(np.uint64), np.uint64(pieces)) % np.uint64(max(1, end))
+    jitter = mix(own.astype(np.uint64), np.uint64(word)) % np.uint64(max(1, end))
     found = (own * end + jitter.astype(np.int64)) // max(1, pieces)
     return np.where(index <= 0, 0, np.where(index >= pieces, end, found))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.arithmetic import Element, Node, find_elements
 from tilegen.index import Index
-from tilegen.spec.data import Buffer, Call, Expression, Region
+from tilegen.spec.data import Call, Expression, Region
 
 
 def axis_of(call: Call) -> int:
@@ -101,17 +101,10 @@ def promised_index(call: Call) -> Region | None:
     if not isinstance(tree, Element):
         return None
     region = list(call.expression.operands.values())[tree.number]
-    return region if region.buffer.values is not None and region.buffer.values.is_distinct else None
+    return region if region.buffer.is_distinct and region.buffer.traits.is_callers else None
 
 
 def is_apart(expression: Expression) -> bool:
-    """Does the author claim, or the caller promise, that no two indices are the same?"""
-    tree, operands = expression.trees[1], list(expression.operands.values())
-    if isinstance(tree, Element):
-        return _says_distinct(operands[tree.number].buffer)
-    named = (e for one in expression.trees for e in find_elements(one))
-    return any(_says_distinct(operands[e.number].buffer) for e in named)
-
-
-def _says_distinct(buffer: Buffer) -> bool:
-    return buffer.is_distinct or (buffer.values is not None and buffer.values.is_distinct)
+    """Does the author claim, or the caller promise, that no two elements are the same which the index is made of?"""
+    operands = list(expression.operands.values())
+    return any(operands[e.number].buffer.is_distinct for e in find_elements(expression.trees[-1]))

@@ -14,14 +14,14 @@ import numpy as np
 from tilegen.arithmetic import Element
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import Diagnostic
-from tilegen.index import Formula, Index, add, bound, conjuncts, least, to_c
+from tilegen.index import Formula, Index, add, bound, conjuncts, least, names_of, substitute, to_c
 from tilegen.index.bounds import is_below
-from tilegen.ops.indexed import index_dtype
+from tilegen.ops.indexed import axis_of, index_dtype, promised_index
 from tilegen.ops.trusting import list_scattered
 from tilegen.plan import Pick, Plan, begin, walk
 from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
 from tilegen.proofs.value_ranges import measure_calls
-from tilegen.spec.data import Call, Region, Spec
+from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.form import operand_field
 from tilegen.spec.outline import outline
 from tilegen.spec.pads import is_clipped
@@ -36,8 +36,10 @@ def claimed_arrays(spec: Spec) -> frozenset[str]:
 
 
 def check_scattered(spec: Spec) -> list[Diagnostic]:
-    """What else touches an array that is scattered to: nothing tells its places from those of the index (TG441)."""
-    found = []
+    """What nothing tells from the places of a scatter (TG441): what else touches its array, and places of another
+    promised index, or of one that counts from elsewhere.
+    """
+    found = _check_promised(spec)
     for call in list_scattered(spec):
         dst = call.regions["dst"].buffer
         for other in outline(spec).calls if dst.traits.is_array else ():
@@ -49,6 +51,37 @@ def check_scattered(spec: Spec) -> list[Diagnostic]:
                 message += " stores to it: nothing says that these are other elements"
                 hint = "a later pass may do it, or let both write arrays of their own"
                 found.append(Diagnostic(MAY_BE_EQUAL, message, other.mark, hint))
+    return found
+
+
+def _check_promised(spec: Spec) -> list[Diagnostic]:
+    """No two values of a promised index are the same, so no two places are: where one index names all of them, and
+    all count from one place of the launch.
+    """
+    found, firsts = list[Diagnostic](), dict[str, tuple[Call, Buffer, Buffer, int, Index]]()
+    params = {p.name for p in spec.params}
+    for placed in outline(spec).placed:
+        call = placed.statement
+        if not isinstance(call, Call) or call not in list_scattered(spec) or (index := promised_index(call)) is None:
+            continue
+        dst = call.regions["dst"]
+        d = [d for d, is_kept in enumerate(dst.kept) if is_kept][axis_of(call)]
+        begin = substitute(dst.begins[d], placed.meant.values)
+        if not dst.buffer.traits.is_array:
+            continue
+        own = (call, index.buffer, dst.buffer, d, begin)
+        first = firsts.setdefault(dst.buffer.root, own)
+        if names_of(begin) <= params and own[1:] == first[1:]:
+            continue
+        spot = f" at {first[0].mark.spot}" if first[0].mark and first[0] != call else ""
+        if index.buffer != first[1]:
+            why = f"another array names places of it{spot}, {first[1].name}"
+            hint = "let one array name all of its places, or accumulate"
+        else:
+            why = f"places of '{dst.text}' count from {to_c(begin)}, those of others" + (spot or " do not")
+            hint = "let all count from one place of the launch, and the index say the rest; or accumulate"
+        message = f"no two elements of '{index.buffer.name}' are the same, but two of '{dst.buffer.root}' may be: "
+        found.append(Diagnostic(MAY_BE_EQUAL, message + why, call.mark_of("index"), hint))
     return found
 
 

@@ -5,10 +5,10 @@ What is accumulated into has no owner: any CTAs may update an element, in any or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilegen.index import Index, Var, conjuncts, evaluate, every, less, substitute, variables
+from tilegen.index import Formula, Index, Var, conjuncts, evaluate, every, less, substitute, variables
 from tilegen.kept import keep
 from tilegen.ops.indexed import promised_index
 from tilegen.ops.placement import logical_memory, place_memories
@@ -87,7 +87,7 @@ def _list_boxes(
     """The boxes of regions, but of what is written where an index says: no box tells which places these are.
 
     ``by_index``: in its place the box of an index of which the caller promises that no value stands twice. Who owns an
-    element of it owns what it names.
+    element of it owns what it names, in the row of dst that the region names (``check_scattered`` asks for the rest).
     """
     found: list[Owned] = []
     memories = place_memories(spec)
@@ -95,24 +95,45 @@ def _list_boxes(
         call, meant = placed.statement, placed.meant
         for region in regions_of(call) if isinstance(call, Call) else ():
             assert isinstance(call, Call)
-            named = ""
+            named, rows = "", dict[int, Index]()
             if call.form.index and region is call.regions["dst"]:
                 index = promised_index(call) if by_index and region.buffer.traits.is_array else None
                 if index is None:
                     continue
-                named, region = region.buffer.root, index
+                rows, named, region = _list_rows(region, meant), region.buffer.root, index
             if region.buffer.traits.is_array:
                 memory = logical_memory(region.buffer, memories[region.buffer.name])
-                memory = replace(memory, name=named) if named else memory
-                start = tuple(substitute(x, meant.values) for x in region.begins)
+                memory = _add_rows(memory, named, call.regions["dst"], rows) if named else memory
+                start = (*(substitute(x, meant.values) for x in region.begins), *rows.values())
                 threads = spec.threads_of(call.role)
                 axes = {v for x in start for v in variables(x) if v.name in thread_variables(threads)}
                 loops = tuple((one.trip, one.count) for one in meant.loops)
                 loops += tuple((v, v.bound) for v in sorted(axes, key=lambda v: v.name))
                 condition = _condition_of(call, meant)
                 limits = tuple((d, substitute(x, meant.values)) for d, x in region.limits)
-                found.append(Owned(memory, start, region.lengths, loops, condition, placed.number, threads, limits))
+                box = (*region.lengths, *(1 for _ in rows))
+                found.append(Owned(memory, start, box, loops, condition, placed.number, threads, limits))
     return tuple(found)
+
+
+def _list_rows(dst: Region, meant: Meant) -> dict[int, Index]:
+    """The places, written out, of the dimensions in which a region of dst is one element, but for those of tables."""
+    rows = {d: substitute(x, meant.values) for d, x in enumerate(dst.begins) if not dst.kept[d]}
+    return {d: x for d, x in rows.items() if not find_elements(x)}
+
+
+def _add_rows(memory: Memory, name: str, dst: Region, rows: Collection[int]) -> Memory:
+    """The memory of an index by the name of what is written, with a dimension for each of these of dst."""
+    shape, pitches = (dst.buffer.shape[d] for d in rows), (0 for _ in rows)
+    return replace(memory, name=name, shape=(*memory.shape, *shape), pitches=(*memory.pitches, *pitches))
+
+
+def find_elements(x: Index) -> frozenset[Formula]:
+    """The elements of tables in an expression."""
+    if not isinstance(x, Formula):
+        return frozenset()
+    inner = frozenset[Formula]().union(*map(find_elements, x.args))
+    return inner | {x} if x.symbol == "table" else inner
 
 
 def _condition_of(call: Call, meant: Meant) -> Index:

@@ -132,7 +132,7 @@ def draw_kind(values: Values | None, dtype: str, name: str, kind: str, seed: int
     [0, 1, 2, 0, 1]
     """
     if values is not None and (values.is_distinct or values.pieces is not None):
-        return draw_values(values, dtype, name, seed + (*KINDS, MIXED).index(kind))
+        return draw_values(values, dtype, name, seed + (*KINDS, MIXED).index(kind), is_dense=kind in (LEAST, LARGEST))
     if kind == MIXED:
         return _mix_kinds([draw_kind(values, dtype, name, one, seed, near) for one in KINDS], name, seed)
     if DTYPES[dtype].kind in ("float", "bool"):

@@ -11,7 +11,7 @@ from tilegen.index.bounds import is_below
 from tilegen.index.contents import OFFSETS, SPREAD, TURNS, UPWARDS
 from tilegen.index.linear import linear
 from tilegen.proofs.finding import MAY_BE_EQUAL, Finding
-from tilegen.proofs.owned_boxes import Owned
+from tilegen.proofs.owned_boxes import Owned, find_elements
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,6 @@ def own_by_number(owns: Sequence[Owned]) -> OwnersByNumber:
 _DISTINCT_HINT = "say 'distinct: true' of the one table that names them, if no two of its elements are equal; "
 _DISTINCT_HINT += "or add to them: 'accumulate: add'"
 _LIMIT_HINT = "write 'o[e] + x : +n < o[e + 1]' by names of a let, o with 'offsets', and x of 0 or more"
-
-
-def find_elements(x: Index) -> frozenset[Formula]:
-    """The elements of tables in an expression."""
-    if not isinstance(x, Formula):
-        return frozenset()
-    inner = frozenset[Formula]().union(*map(find_elements, x.args))
-    return inner | {x} if x.symbol == "table" else inner
 
 
 @dataclass(frozen=True)

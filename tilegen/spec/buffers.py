@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen import layouts
@@ -128,8 +128,6 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if shape is None or len(findings.found) > ok:
         return None
     values = None if is_claim and fields.values is None else read_promise(node, fields, shape, state.params)
-    if values is not None and is_claim:  # what an array promises has another name than what an author claims
-        values = replace(values, is_distinct=False)
     layout_node = node.get("layout")
     if space.has_cells:
         require_layout(layout_node, shape, fields.dtype, what, key.mark)
@@ -140,7 +138,7 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
             check_layout_fits(layouts.row_major(shape), shape, state, what, space, fields.dtype, place)
         return Buffer(
             key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
-            over=tuple(fields.over or ()), values=values, is_distinct=is_claim,
+            over=tuple(fields.over or ()), values=values, is_distinct=fields.distinct,
         )  # fmt: skip
     layout = layouts.row_major(shape)
     if layout_node:
@@ -150,8 +148,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
-        partial=fields.partial, over=tuple(fields.over or ()), is_distinct=is_claim,
-        values=values,
+        partial=fields.partial, over=tuple(fields.over or ()), values=values,
+        is_distinct=fields.distinct,
     )  # fmt: skip
 
 

@@ -204,8 +204,13 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     if buffer.root == buffer.name:
         over = list(buffer.over) or None
         promised = _print_promise(buffer.values) if buffer.values else {}
-        promised |= {"distinct": True} if buffer.is_distinct else {}
-        own = {"partial": buffer.partial, **promised, "over": over, "align": buffer.align_bytes}
+        own = {
+            "partial": buffer.partial,
+            **promised,
+            "distinct": buffer.is_distinct,
+            "over": over,
+            "align": buffer.align_bytes,
+        }
         more = _without_defaults(own, BufferFields)
         return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
     other = known[buffer.parent or buffer.root]
@@ -222,7 +227,7 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
 def _print_promise(values: Values) -> dict[str, Any]:
     if values.pieces is not None:
         return {"offsets": _value_of(sub(values.places[1], 1))}
-    return {"values": _print_values(values), "distinct": values.is_distinct}
+    return {"values": _print_values(values)}
 
 
 def _print_values(values: Values) -> str:
