@@ -18,6 +18,7 @@ from tilegen.interpret.fault import FaultFound
 from tilegen.interpret.flights import Flight
 from tilegen.interpret.threads import Array, Crew, Cta, Group
 from tilegen.plan import PRODUCTS, Arrive, Await, Block, Plan, Repeat, Role, Stamp, Step, Sync, Tma, Wait, effects
+from tilegen.scopes import SCOPES
 
 ARRIVES, WAITS, MEETS = "arrive", "wait", "sync"
 COPY_STARTED, COPY_LANDED, COPIES_DONE = "copy started", "copy landed", "copies waited for"
@@ -72,7 +73,8 @@ class Passed:
 class Record:
     """The events of some CTAs, in order. ``is_cut``: there are more below the last row. ``fault``: where it ended.
 
-    ``stamps``: those that were passed, which count events that are below the last row too.
+    ``stamps``: those that were passed, which count events that are below the last row too; ``teams``: of each of those
+    events the warpgroups of its role that took part.
     """
 
     ctas: tuple[Cta, ...]
@@ -80,6 +82,7 @@ class Record:
     is_cut: bool = False
     fault: FaultFound | None = None
     stamps: tuple[Passed, ...] = ()
+    teams: tuple[tuple[int, ...], ...] = ()
 
 
 class Enough(Exception):
@@ -109,6 +112,7 @@ class Log:
         self.plan, self.crew, self.rows = plan, crew, rows
         self.events: list[Event] = []
         self.stamps: list[Passed] = []
+        self.teams: list[tuple[int, ...]] = []
         self.loops = frozenset(name for role in plan.roles for name in _list_loops(role.steps))
         self.last: dict[tuple[int, str], tuple[int, object]] = {}  # of a role in a CTA: its row, and what it did
         self.brought: dict[tuple[str, int, int, int], list[int]] = {}  # by barrier, CTA, slot, phase
@@ -121,7 +125,8 @@ class Log:
         kept = [e for e in self.events if e.row <= self.rows]
         numbers = {e.number: k for k, e in enumerate(kept)}
         events = tuple(replace(e, number=numbers[e.number], by=tuple(numbers[n] for n in e.by)) for e in kept)
-        return Record(self.crew.ctas, events, len(kept) < len(self.events), fault, tuple(self.stamps))
+        is_cut = len(kept) < len(self.events)
+        return Record(self.crew.ctas, events, is_cut, fault, tuple(self.stamps), tuple(self.teams))
 
     @property
     def is_cut(self) -> bool:
@@ -245,6 +250,12 @@ class Log:
     def _name_trips(self, site: Actor) -> tuple[tuple[str, int], ...]:
         return tuple((name, trip) for name, trip in site.loops.items() if name in self.loops)
 
+    def _list_teams(self, own: int, site: Actor) -> tuple[int, ...]:
+        """The warpgroups of the role that are here in a CTA."""
+        first = sum(r.threads for r in self.plan.roles[: self.plan.roles.index(site.role)])
+        inside = site.group.thread[site.group.cta == own] % self.crew.threads - first
+        return tuple(np.unique(inside // SCOPES["warpgroup"].threads).tolist())
+
     # ---- rows
     def _add(
         self, what: str, own: int, site: Actor, found: Iterable[dict[str, Any]], row: int = 0, **common: Any
@@ -254,7 +265,7 @@ class Log:
         doing = what, site.op, common.get("line"), loops
         last, before = self.last.get((own, site.role.name), (0, None))
         base = last - 1 if what == COPY_LANDED or (what in _ONE_ROW and doing == before) else last
-        added = []
+        added, teams = [], self._list_teams(own, site)
         for fields in found:
             fields = common | fields
             by = () if what == COPY_LANDED else fields.get("by", ())
@@ -262,6 +273,7 @@ class Log:
             who = self.crew.ctas[own], site.role.name, site.op
             event = Event(len(self.events), at, what, *who, loops=loops, **fields)
             self.events.append(event)
+            self.teams.append(teams)
             added.append(event)
         if what != COPY_LANDED:
             self.last[own, site.role.name] = max(e.row for e in added), doing

@@ -110,7 +110,7 @@ def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tup
             placed.append(replace(step, body=body))  # type: ignore[type-var,call-arg]
             is_open = is_open or leaves_open
         else:
-            if is_open and not isinstance(step, _NOTHING):
+            if is_open and not _takes_no_time(step):
                 placed.append(Stamp(0, _is_timed(placing.plan)))
                 is_open = False
             placed.append(step)
@@ -118,6 +118,11 @@ def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tup
 
 
 _NOTHING = (Let, Commit, Fence)  # take no time of their own
+_ALONE = ("async", "warp")  # syncs at which no other warp is waited for
+
+
+def _takes_no_time(step: Step) -> bool:
+    return isinstance(step, _NOTHING) or (isinstance(step, Sync) and step.scope in _ALONE)
 
 
 def _is_timed(plan: Plan) -> bool:
@@ -150,7 +155,7 @@ def _describe(plan: Plan, step: Step) -> Site | None:
         return Site(0, "", WAIT, f"wait {{{_QUEUES[step.queue]}: {step.pending}}}", step.line)
     if isinstance(step, Follow):
         return Site(0, "", WAIT, "wait: previous")
-    if isinstance(step, Sync):
+    if isinstance(step, Sync) and step.scope not in _ALONE:
         return Site(0, "", SYNC, f"sync: {step.who}", step.line)
     if isinstance(step, Arrive):
         return Site(0, "", ARRIVAL, f"arrive {step.slot.barrier.name}", step.line)
