@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -81,17 +81,19 @@ class Tracing:
 
 
 def choose_clusters(grid: Sequence[int], cluster: Cta, ctas: int) -> Tracing:
-    """Clusters from all over the grid, with about so many CTAs, at least one cluster.
+    """Clusters from all over the grid, with so many CTAs at least, or all.
+
+    How far apart they are has no divisor in common with the grid, so that no column of it is left out.
 
     >>> choose_clusters((64, 1, 1), (2, 1, 1), 32)
-    Tracing(grid=(64, 1, 1), cluster=(2, 1, 1), every=2)
-    >>> choose_clusters((5, 1, 1), (1, 1, 1), 2).list_ctas()
-    [(0, 0, 0), (3, 0, 0)]
+    Tracing(grid=(64, 1, 1), cluster=(2, 1, 1), every=1)
+    >>> choose_clusters((4, 2, 1), (1, 1, 1), 2).list_ctas()
+    [(0, 0, 0), (3, 0, 0), (2, 1, 0)]
     """
     x, y, z = grid
     clusters = prod(grid) // prod(cluster)
-    wanted = max(1, ctas // prod(cluster))
-    return Tracing((x, y, z), cluster, max(1, -(-clusters // wanted)))
+    most = max(1, clusters // -(-ctas // prod(cluster)))
+    return Tracing((x, y, z), cluster, next(n for n in range(most, 0, -1) if gcd(n, clusters) == 1))
 
 
 def buffer_bytes(plan: Plan, tracing: Tracing) -> int:
