@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +12,8 @@ from typing import Any
 
 from tilegen.decisions import printable
 from tilegen.errors import Diagnostic, InputError
-from tilegen.plan import Launch
+from tilegen.plan import Launch, Plan
+from tilegen.render import render
 from tilegen.report.events import SAY, events_data, say_trip, spell_cta
 from tilegen.tracing.orders import Orders, list_claims
 from tilegen.tracing.readings import Cta
@@ -226,6 +228,20 @@ def read_trace(path: str) -> dict[str, Any]:
 
 
 _NEEDED = ("kernel", "source_sha256", "sites", "threads", "orders", "device")
+
+
+def refuse_other(path: str, trace: Data, plan: Plan) -> None:
+    """Raise InputError TG608 for a trace of another kernel than that of a plan, or of another text of it."""
+    about = trace["otherData"]
+    source = hashlib.sha256(render(plan).encode()).hexdigest()
+    if about["kernel"] == plan.name and about["source_sha256"] == source:
+        return
+    is_named = about["kernel"] == plan.name
+    what = f"of another {plan.name}, with other params or ops" if is_named else f"of kernel {about['kernel']}"
+    at = ", ".join(f"{name} = {value}" for name, value in about["params"].items())
+    message = f"{path} is a trace {what}{f' (at {at})' if at and is_named else ''}, and not of this spec's {plan.name}"
+    hint = "give the --arch and --set that it was traced with, or trace again"
+    raise InputError(Diagnostic(NOT_A_TRACE, message, hint=hint))
 
 
 def keep_ctas(data: Data, ctas: Iterable[int]) -> dict[str, Any]:

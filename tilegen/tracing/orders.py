@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tilegen.errors import Diagnostic
 from tilegen.interpret.events import COPY_LANDED, MEETS
 from tilegen.tracing.readings import Cta, Reading
 from tilegen.tracing.timelines import Placed, Timeline
@@ -117,6 +118,32 @@ def _key(timeline: Timeline, number: int) -> object:
     cluster = timeline.stamped.plan.cluster
     where = tuple(c // s for c, s in zip(event.cta, cluster, strict=True)) if event.scope == "cluster" else event.cta
     return event.scope, event.phase, where
+
+
+MOST_TOLD = 5  # of broken orders
+
+
+def describe_broken(timeline: Timeline, orders: Orders) -> list[Diagnostic]:
+    """The broken orders, the worst first, with the statements of the spec; at most so many of them are told."""
+    found = []
+    for one in sorted(orders.broken, key=lambda b: -b.late_ns)[:MOST_TOLD]:
+        first, second = (_say(timeline, p, r) for p, r in (
+            (one.claim.first, one.claim.first_reading), (one.claim.second, one.claim.second_reading)))  # fmt: skip
+        message = f"{first} began {one.late_ns:.0f} ns after {second} had ended, which waits for it"
+        found.append(Diagnostic(ORDER, message))
+    if more := len(orders.broken) - len(found):
+        found.append(Diagnostic(ORDER, f"{more} more orders that the proof claims are denied by stamps"))
+    if orders.backwards:
+        found.append(Diagnostic(ORDER, f"{orders.backwards} stamps are older than the one before them in their thread"))
+    return found
+
+
+def _say(timeline: Timeline, placed: Placed, reading: Reading) -> str:
+    number = int(reading.numbers[placed.begin])
+    site = timeline.stamped.sites[number - 1] if number else None
+    text = f"'{site.text}'" + (f" in line {site.line}" if site.line else "") if site else f"a {placed.event.what}"
+    trips = ", ".join(f"{name} = {trip}" for name, trip in placed.event.loops)
+    return f"{text} of role {reading.role}, CTA {reading.cta}{f', {trips}' if trips else ''}"
 
 
 def _measure(timeline: Timeline, claim: Claim) -> float | None:

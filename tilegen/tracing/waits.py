@@ -34,6 +34,7 @@ class Waited:
     """
 
     site: int
+    kind: str
     role: str
     line: int
     text: str
@@ -64,7 +65,7 @@ def list_waits(data: Data) -> list[Waited]:
         rows = [e["args"]["rows_waited"] for e in said]
         total = sum(lengths)
         found.append(Waited(
-            site["number"], site["role"], site["line"], site["text"], len(own), total, median(lengths),
+            site["number"], site["kind"], site["role"], site["line"], site["text"], len(own), total, median(lengths),
             total / whole[site["role"]] if whole[site["role"]] else 0.0, sum(rows) / len(rows) if rows else 0.0,
             _describe_longest(own[lengths.index(max(lengths))]),
         ))  # fmt: skip
@@ -78,19 +79,20 @@ def _describe_longest(event: Data) -> Longest:
 
 
 def longest_wait(waits: Sequence[Waited]) -> Waited | None:
-    """The site at which a thread once waited longest; syncs count where nothing else is waited for."""
-    return max(waits, key=lambda w: w.longest.ns, default=None)
+    """The wait in which a thread once waited longest, or the sync where there are no waits."""
+    own = [w for w in waits if w.kind == WAIT] or waits
+    return max(own, key=lambda w: w.longest.ns, default=None)
 
 
 def find_pace(data: Data, waits: Sequence[Waited]) -> tuple[str, float] | None:
-    """The role that waits for the least share of its time, and that share; None for fewer than two roles that wait."""
-    shares: dict[str, float] = defaultdict(float)
-    for wait in waits:
-        shares[wait.role] += wait.share
+    """The role that waits for the least share of its time, and that share; None where fewer than two have work.
+
+    Syncs are left out: a role that has ended waits there for the others.
+    """
     works = {s["role"] for s in data["otherData"]["sites"] if s["kind"] not in (WAIT, SYNC)}
-    busy = {role: share for role, share in shares.items() if role in works}
-    role = min(busy, key=lambda r: busy[r], default=None)
-    return (role, busy[role]) if role is not None and len(busy) > 1 else None
+    shares = {role: sum(w.share for w in waits if w.role == role and w.kind == WAIT) for role in sorted(works)}
+    role = min(shares, key=lambda r: shares[r], default=None)
+    return (role, shares[role]) if role is not None and len(shares) > 1 else None
 
 
 def waits_data(data: Data) -> dict[str, Any]:
@@ -118,6 +120,8 @@ def waits_text(data: Data) -> str:
     lines += wrap_line(say_longest(worst))
     if (pace := find_pace(data, waits)) is not None:
         lines += wrap_line(f"role {pace[0]} waits least, {pace[1]:.0%} of its time: the others wait for it")
+        own = longest_wait([w for w in waits if w.role == pace[0]])
+        lines += wrap_line(say_longest(own, "its longest wait")) if own is not None and own is not worst else []
     head = ("role", "line", "wait", "times", "of its time", "median ns", "longest ns", "rows predicted")
     rows = [
         (w.role, str(w.line or ""), printable(w.text), str(w.count), f"{w.share:.1%}", f"{w.median_ns:.0f}",
@@ -127,7 +131,7 @@ def waits_text(data: Data) -> str:
     return "\n".join([*lines, "", *draw_table(head, rows, len(head), "", COLUMNS)])
 
 
-def say_longest(worst: Waited) -> str:
+def say_longest(worst: Waited, what: str = "the longest wait") -> str:
     """The longest wait in words."""
     one = worst.longest
     when = f", {one.trip}" if one.trip else ""
@@ -135,7 +139,7 @@ def say_longest(worst: Waited) -> str:
     rows = "no row" if not one.rows else count_words(one.rows, "row", "rows")
     told = f"predicted: it waits {rows}, '{one.predicted}'" if one.predicted else "nothing is predicted of it"
     return (
-        f"the longest wait: '{printable(worst.text)}'{line}, role {worst.role} of CTA {one.cta}{when}: {one.ns:.0f} ns "
+        f"{what}: '{printable(worst.text)}'{line}, role {worst.role} of CTA {one.cta}{when}: {one.ns:.0f} ns "
         f"(median {worst.median_ns:.0f} ns, {worst.share:.1%} of the role's time); {told}"
     )
 
