@@ -221,7 +221,16 @@ def explain(
         option = "--op" if only is not None else "--all"
         raise click.UsageError(f"{option} is of the page that explain prints, and of no other form of it")
     if is_short or form in ("svg", "html"):
-        if access is not None or events or compiles or resolved or expanded or rows or measured or (is_short and form != "text"):
+        if (
+            access is not None
+            or events
+            or compiles
+            or resolved
+            or expanded
+            or rows
+            or measured
+            or (is_short and form != "text")
+        ):
             option = "--summary" if is_short else f"--format {form}"
             raise click.UsageError(f"{option} stands alone: it is about all of SPEC")
         if is_short:

@@ -45,7 +45,9 @@ def trace_command(options: TraceOptions) -> int:
     """
     if options.stamps & options.stamps - 1:
         near = 1 << options.stamps.bit_length() - 1
-        raise click.BadParameter(f"{options.stamps} is no power of two: take {near} or {2 * near}", param_hint="'--stamps'")
+        raise click.BadParameter(
+            f"{options.stamps} is no power of two: take {near} or {2 * near}", param_hint="'--stamps'"
+        )
     with watch_one(options.spec):
         traced = _trace(options)
     path = Path(options.output or f"{traced.built.plan.name}.trace.json")

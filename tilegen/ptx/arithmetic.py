@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.ptx.conversions import round_float
 from tilegen.ptx.clocks import CLOCKS, read_clock
+from tilegen.ptx.conversions import round_float
 from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
 from tilegen.ptx.rows import Row, Step, row

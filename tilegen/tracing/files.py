@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -244,7 +244,10 @@ def refuse_other(path: str, trace: Data, plan: Plan) -> None:
     raise InputError(Diagnostic(NOT_A_TRACE, message, hint=hint))
 
 
-def keep_ctas(data: Data, ctas: Iterable[int]) -> dict[str, Any]:
-    """The same trace with the events of some CTAs alone, by their numbers."""
-    wanted = set(ctas)
-    return {**data, "traceEvents": [e for e in data["traceEvents"] if e["pid"] in wanted]}
+def keep_ctas(data: Data, count: int) -> dict[str, Any]:
+    """The same trace with the first CTAs alone; what is said of orders is of all."""
+    about = data["otherData"]
+    ctas = about["ctas"][:count]
+    threads = [t for t in about["threads"] if t["cta"] in ctas]
+    events = [e for e in data["traceEvents"] if e["pid"] < count]
+    return {**data, "otherData": {**about, "ctas": ctas, "threads": threads}, "traceEvents": events}

@@ -110,7 +110,9 @@ def read_buffer(plan: Plan, tracing: Tracing, image: Array) -> list[Reading]:
     ctas = tracing.list_ctas()
     words = np.ascontiguousarray(image).view("<u4").reshape(len(ctas), len(stampers), plan.stamps, 4).astype(np.int64)
     return [
-        _read_part(cta, role, team, words[i, j]) for i, cta in enumerate(ctas) for j, (role, team) in enumerate(stampers)
+        _read_part(cta, role, team, words[i, j])
+        for i, cta in enumerate(ctas)
+        for j, (role, team) in enumerate(stampers)
     ]
 
 

@@ -15,7 +15,7 @@ from tilegen.dtypes import numpy_dtype
 from tilegen.errors import Diagnostic, EnvironmentLack, SpecError
 from tilegen.index import evaluate
 from tilegen.pipeline import Built
-from tilegen.plan import Launch, arrays, default_values
+from tilegen.plan import arrays, default_values
 from tilegen.proofs.floats import float_inputs
 from tilegen.ptx import parse_kernel, run_kernel
 from tilegen.render import render
@@ -77,11 +77,30 @@ def trace_built(built: Built, wishes: TraceWishes) -> Traced:
     tracing = choose_clusters(launch.grid, built.plan.cluster, ctas)
     run = run_on_ptx if wishes.device == "ptx" else run_on_gpu
     image, device = run(built, stamped, tracing, draw_inputs(built, case, wishes.seed))
-    readings = read_buffer(stamped.plan, tracing, image)
-    found = record_ctas(stamped.plan, tracing.list_ctas(), float_inputs(built.plan, wishes.seed, case), case)
+    return judge_stamps(built, Stamps(stamped, tracing, image, device, wishes.seed))
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """What a run left in the buffer: the ``image`` of its bytes; ``seed``: of the inputs."""
+
+    stamped: Stamped
+    tracing: Tracing
+    image: Image
+    device: str
+    seed: int
+
+
+def judge_stamps(built: Built, stamps: Stamps) -> Traced:
+    """Join the stamps of a run with what the interpreter does in the same CTAs. Raises ProofError TG495."""
+    stamped, case = stamps.stamped, default_values(built.spec.params)
+    readings = read_buffer(stamped.plan, stamps.tracing, stamps.image)
+    inputs = float_inputs(built.plan, stamps.seed, case)
+    found = record_ctas(stamped.plan, stamps.tracing.list_ctas(), inputs, case)
     timeline = join_readings(stamped, readings, found)
     orders = check_orders(timeline)
-    origin = Origin(hashlib.sha256(built.source.encode()).hexdigest(), device, case, launch)
+    sha256 = hashlib.sha256(built.source.encode()).hexdigest()
+    origin = Origin(sha256, stamps.device, case, launch_of(built.spec, case))
     return Traced(built, timeline, orders, trace_data(timeline, orders, origin))
 
 
@@ -144,7 +163,9 @@ def bind_traced(cubin: gpu.Cubin, how: gpu.GpuLaunch, tracing: Tracing) -> Calla
 def run_on_ptx(built: Built, stamped: Stamped, tracing: Tracing, images: Mapping[str, Image]) -> tuple[Image, str]:
     """The buffer as the PTX machine leaves it, which counts readings of clocks instead of time."""
     if not gpu.find_compilers():
-        raise EnvironmentLack(Diagnostic("TG501", f"cannot compile for {built.plan.arch}: neither NVRTC nor nvcc is here"))
+        raise EnvironmentLack(
+            Diagnostic("TG501", f"cannot compile for {built.plan.arch}: neither NVRTC nor nvcc is here")
+        )
     launch = describe_launch(built, default_values(built.spec.params))
     launch = replace(launch, arguments=(*launch.arguments, BUFFER, np.int32(tracing.every)), overlaps=False)
     text = gpu.print_ptx(with_stamps(built, stamped).source, built.plan.arch, built.plan.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.plan import (
@@ -64,16 +64,18 @@ class Stamped:
 class _Placing:
     plan: Plan
     role: str
-    sites: list[Site] = field(default_factory=list)
+    is_timed: bool
+    sites: list[Site]
 
 
-def place_stamps(plan: Plan, records: int = 1024) -> Stamped:
+def place_stamps(plan: Plan, records: int = 1024, is_timed: bool | None = None) -> Stamped:
     """The plan with a stamp where each site begins, and one behind it where no other site does.
 
     A site ends at the next stamp of its thread, or with it. Sites are looked for outside of the functions that ops are,
     and outside of conditions that name threads: those are sites as they stand. ``records``: of 16 bytes, that each
-    thread which stamps has in the buffer, 4 of them for where and when it ran. Raises ValueError for fewer than 16 of
-    them, more than 2**20, or a number that is no power of two.
+    thread which stamps has in the buffer, 4 of them for where and when it ran. ``is_timed``: stamps read the timer of
+    the GPU too; None: where a cluster has several CTAs. Raises ValueError for fewer than 16 records, more than 2**20,
+    or a number that is no power of two.
 
     >>> from tilegen.plan import Role
     >>> found = place_stamps(Plan("k", "sm_90", (1, 1, 1), (), (Role("all", 32, (Sync("cta", line=4),)),)))
@@ -86,7 +88,8 @@ def place_stamps(plan: Plan, records: int = 1024) -> Stamped:
         raise ValueError(f"a thread has a power of two of records, from {LEAST_RECORDS} to 2**20, not {records}")
     roles, sites = [], list[Site]()
     for role in plan.roles:
-        placing = _Placing(plan, role.name, sites)
+        timed = prod(plan.cluster) > 1 if is_timed is None else is_timed
+        placing = _Placing(plan, role.name, timed, sites)
         steps, _ = _place(placing, role.steps, False)
         roles.append(replace(role, steps=steps))
     return Stamped(replace(plan, roles=tuple(roles), stamps=records if sites else 0), tuple(sites))
@@ -99,7 +102,7 @@ def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tup
         inner = _inner(step)
         if (site := _find_site(placing, step)) is not None:
             placing.sites.append(site)
-            placed += [Stamp(site.number, _is_timed(placing.plan)), step]
+            placed += [Stamp(site.number, placing.is_timed), step]
             is_open = True
         elif inner and _has_sites(placing, inner):
             mark = len(placing.sites)
@@ -111,7 +114,7 @@ def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tup
             is_open = is_open or leaves_open
         else:
             if is_open and not _takes_no_time(step):
-                placed.append(Stamp(0, _is_timed(placing.plan)))
+                placed.append(Stamp(0, placing.is_timed))
                 is_open = False
             placed.append(step)
     return tuple(placed), is_open
@@ -123,10 +126,6 @@ _ALONE = ("async", "warp")  # syncs at which no other warp is waited for
 
 def _takes_no_time(step: Step) -> bool:
     return isinstance(step, _NOTHING) or (isinstance(step, Sync) and step.scope in _ALONE)
-
-
-def _is_timed(plan: Plan) -> bool:
-    return prod(plan.cluster) > 1
 
 
 def _inner(step: Step) -> tuple[Step, ...]:

@@ -113,7 +113,9 @@ def waits_text(data: Data) -> str:
     lines = wrap_line(f"{about['kernel']}: measured on {about['device']}, {where}")
     lines += wrap_line(say_orders(about["orders"]))
     if full := sum(t["is_full"] for t in about["threads"]):
-        lines += wrap_line(f"{count_words(full, 'thread', 'threads')} had no place for more stamps: --stamps gives more")
+        lines += wrap_line(
+            f"{count_words(full, 'thread', 'threads')} had no place for more stamps: --stamps gives more"
+        )
     worst = longest_wait(waits)
     if worst is None:
         return "\n".join([*lines, "no role waits for anything"])
