@@ -21,6 +21,7 @@ from tilegen.cli.configuration import option_defaults, read_configuration
 from tilegen.cli.ending import end_safely
 from tilegen.cli.options import (
     START_KINDS,
+    BenchCommand,
     complete_codes,
     is_typed,
     read_manner,
@@ -185,6 +186,7 @@ def verify(
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
 @click.option("--events", is_flag=True, help="What roles do and wait for in one CTA, or cluster: a drawing, a table.")
 @click.option("--rows", type=click.IntRange(1, 100_000), metavar="N", help="With --events: so many rows (30).")
+@click.option("--measured", metavar="FILE", help="With --events: the waits that `tilegen trace` measured, beside them.")
 @click.option("--compile", "compiles", is_flag=True, help="Add registers, shared memory, spills and occupancy.")
 @click.option("--resolved", is_flag=True, help="Print SPEC itself, every choice written out: it builds the same bytes.")
 @click.option("--expanded", is_flag=True, help="Print the tile ops that SPEC is, as a spec: it builds the same kernel.")
@@ -194,7 +196,7 @@ def verify(
 @with_color
 def explain(
     spec: str, form: str, only: int | None, shows_all: bool, access: int | None, events: bool, rows: int | None,
-    compiles: bool, resolved: bool, expanded: bool, is_short: bool, **of_spec: Any,
+    measured: str | None, compiles: bool, resolved: bool, expanded: bool, is_short: bool, **of_spec: Any,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
@@ -219,7 +221,16 @@ def explain(
         option = "--op" if only is not None else "--all"
         raise click.UsageError(f"{option} is of the page that explain prints, and of no other form of it")
     if is_short or form in ("svg", "html"):
-        if access is not None or events or compiles or resolved or expanded or rows or (is_short and form != "text"):
+        if (
+            access is not None
+            or events
+            or compiles
+            or resolved
+            or expanded
+            or rows
+            or measured
+            or (is_short and form != "text")
+        ):
             option = "--summary" if is_short else f"--format {form}"
             raise click.UsageError(f"{option} stands alone: it is about all of SPEC")
         if is_short:
@@ -232,33 +243,15 @@ def explain(
     if (resolved or expanded) and (access is not None or compiles or form != "text"):
         option = "--resolved" if resolved else "--expanded"
         raise click.UsageError(f"{option} prints a spec, in YAML: it takes no --access, --compile or --format json")
-    if rows is not None and not events:
-        raise click.UsageError("--rows says how many rows --events prints")
+    if (rows is not None or measured) and not events:
+        raise click.UsageError("--rows and --measured say what --events prints")
     if events and (resolved or expanded or compiles or access is not None):
         raise click.UsageError("--events stands without --access, --compile, --resolved and --expanded")
     if events:
-        return events_command(wishes, form, rows or 30)
+        return events_command(wishes, form, rows or 30, measured)
     if resolved or expanded:
         return (resolve_command if resolved else expand_command)(wishes)
     return explain_command(wishes, PageWishes(form, access, compiles, shows_all, only))
-
-
-class BenchCommand(click.Command):
-    """``--against`` takes every name of a peer that follows it."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from tilegen.bench import NAMES
-        from tilegen.cli.functions import names_function
-
-        words: list[str] = []
-        is_listing = False  # the words before are --against and names
-        for word in args:
-            is_peer = word in NAMES or names_function(word)
-            if is_listing and is_peer and words[-1] != "--against":
-                words.append("--against")
-            words.append(word)
-            is_listing = word == "--against" or (is_listing and is_peer)
-        return super().parse_args(ctx, words)
 
 
 @cli.command(cls=BenchCommand, short_help="Time the kernel beside what would be called instead.")
@@ -295,6 +288,37 @@ def bench(
     from tilegen.cli.benching import bench_command
 
     return bench_command(specs, form, BenchWishes(against, rounds, seed), arch, settings, jobs)
+
+
+@cli.command(short_help="When each wait began and ended: a timeline beside the predicted one.")
+@with_one_spec
+@click.option(
+    "-o", "output", metavar="FILE", help="The file to write, JSON for Perfetto.  [default: KERNEL.trace.json]"
+)
+@click.option(
+    "--device", type=click.Choice(["auto", "gpu", "ptx"]), default="auto", show_default=True,
+    help="Where: ptx runs what the compiler makes in NumPy, and counts instead of times; auto takes the GPU if there is one.",
+)  # fmt: skip
+@click.option("--ctas", type=click.IntRange(1, 4096), default=32, show_default=True, help="CTAs to trace, at least.")
+@click.option(
+    "--stamps", type=click.IntRange(16, 1 << 20), default=4096, show_default=True, metavar="N",
+    help="Records of 16 bytes for each thread that stamps, a power of two.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="Seed of the inputs.")
+@with_pass
+@with_spec_options
+@with_format
+@with_jobs
+@with_color
+def trace(**options: Any) -> int:
+    """Prove SPEC's kernel, run it with stamps around waits, copies, products and syncs, and write a timeline.
+
+    FILE opens in Perfetto (ui.perfetto.dev): a row for each role of each CTA, and below it what `explain --events`
+    predicts. Every order that the proof claims is compared with the stamps. `explain --events --measured FILE` reads it.
+    """
+    from tilegen.cli.tracing import TraceOptions, trace_command
+
+    return trace_command(TraceOptions(**options))
 
 
 @cli.command(short_help="A layout: described, located, converted, drawn.")

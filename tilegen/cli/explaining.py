@@ -15,6 +15,7 @@ from tilegen.cli.several import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
 from tilegen.pipeline import Built, BuiltProgram, build, choose_pass, expand, explain, kernels_of, load
+from tilegen.plan import Plan
 from tilegen.planner import plan_loaded, plan_spec
 from tilegen.report import (
     access_text,
@@ -149,8 +150,11 @@ def explain_one(wishes: ExplainWishes, *options: str) -> dict[str, Any]:
         return explain(load_one(wishes, *options), processes=wishes.jobs)
 
 
-def events_command(wishes: ExplainWishes, form: str, rows: int) -> int:
-    """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it."""
+def events_command(wishes: ExplainWishes, form: str, rows: int, measured: str | None = None) -> int:
+    """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it.
+
+    ``measured``: a trace, whose waits stand before it. Raises InputError TG608 for one of another kernel.
+    """
     # The interpreter runs for this command alone, so it is loaded here.
     from tilegen.interpret import Record
     from tilegen.proofs.described_faults import describe_fault
@@ -162,13 +166,27 @@ def events_command(wishes: ExplainWishes, form: str, rows: int) -> int:
         plan = plan_spec(spec)
         record = record_events(spec, plan, rows) if has_events(plan) else Record((), ())
     data, fault = events_data(plan, launch_of(spec), record), record.fault and describe_fault(spec, record.fault)
+    waits = _read_waits(measured, plan) if measured else None
     if form == "json":
-        print_json(data | {"fault": fault and diagnostic_data(fault)})
+        more = {"measured": waits[1]} if waits else {}
+        print_json(data | more | {"fault": fault and diagnostic_data(fault)})
         return int(fault is not None)
+    if waits:
+        print_data(f"{waits[0]}\n")
     print_data(events_text(data) if record.ctas else f"{plan.name}: no roles, and nothing runs by itself: no events")
     if fault:
         raise ProofError(fault)
     return 0
+
+
+def _read_waits(path: str, plan: Plan) -> tuple[str, dict[str, Any]]:
+    """What a trace says of waits, as text and as JSON data."""
+    from tilegen.tracing.files import read_trace, refuse_other
+    from tilegen.tracing.waits import waits_data, waits_text
+
+    trace = read_trace(path)
+    refuse_other(path, trace, plan)
+    return waits_text(trace), waits_data(trace)
 
 
 def resolve_command(wishes: ExplainWishes) -> int:

@@ -119,6 +119,24 @@ def read_manner(form: str, quiet: bool, verbose: bool, jobs: int) -> Manner:
     return Manner(form, quiet, verbose, jobs)
 
 
+class BenchCommand(click.Command):
+    """``--against`` takes every name of a peer that follows it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from tilegen.bench import NAMES
+        from tilegen.cli.functions import names_function
+
+        words: list[str] = []
+        is_listing = False  # the words before are --against and names
+        for word in args:
+            is_peer = word in NAMES or names_function(word)
+            if is_listing and is_peer and words[-1] != "--against":
+                words.append("--against")
+            words.append(word)
+            is_listing = word == "--against" or (is_listing and is_peer)
+        return super().parse_args(ctx, words)
+
+
 def share_cores(specs: Sequence[str], jobs: int) -> None:
     """Have matrix products in NumPy, which is not loaded yet, leave the cores to the processes that several specs get.
 

@@ -40,6 +40,7 @@ from tilegen.gpu.timing import (
     fill_bytes,
     free_memory,
     open_stopwatch,
+    synchronize,
     upload_bytes,
     view_elems,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "require_gpu",
     "run_guarded",
     "run_images",
+    "synchronize",
     "upload_bytes",
     "view_elems",
 ]  # fmt: skip

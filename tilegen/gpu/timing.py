@@ -86,6 +86,11 @@ def open_stopwatch(device: Device) -> Iterator[Stopwatch]:
         stream.synchronize()
 
 
+def synchronize() -> None:
+    """Wait for all that the current stream has to do."""
+    load_cupy().cuda.get_current_stream().synchronize()
+
+
 # ---------------------------------------------------------------- bytes
 def allocate_bytes(count: int) -> Any:
     """An array of so many bytes that nobody has written, aligned to 512 bytes."""

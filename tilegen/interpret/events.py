@@ -17,7 +17,8 @@ import numpy as np
 from tilegen.interpret.fault import FaultFound
 from tilegen.interpret.flights import Flight
 from tilegen.interpret.threads import Array, Crew, Cta, Group
-from tilegen.plan import PRODUCTS, Arrive, Await, Block, Plan, Repeat, Role, Step, Sync, Tma, Wait, effects
+from tilegen.plan import PRODUCTS, Arrive, Await, Block, Plan, Repeat, Role, Stamp, Step, Sync, Tma, Wait, effects
+from tilegen.scopes import SCOPES
 
 ARRIVES, WAITS, MEETS = "arrive", "wait", "sync"
 COPY_STARTED, COPY_LANDED, COPIES_DONE = "copy started", "copy landed", "copies waited for"
@@ -58,13 +59,30 @@ class Event:
 
 
 @dataclass(frozen=True)
+class Passed:
+    """A stamp that a role passed in one CTA, after the first ``before`` events of the record."""
+
+    number: int
+    cta: Cta
+    role: str
+    loops: tuple[tuple[str, int], ...]
+    before: int
+
+
+@dataclass(frozen=True)
 class Record:
-    """The events of some CTAs, in order. ``is_cut``: there are more below the last row. ``fault``: where it ended."""
+    """The events of some CTAs, in order. ``is_cut``: there are more below the last row. ``fault``: where it ended.
+
+    ``stamps``: those that were passed, which count events that are below the last row too; ``teams``: of each of those
+    events the warpgroups of its role that took part.
+    """
 
     ctas: tuple[Cta, ...]
     events: tuple[Event, ...]
     is_cut: bool = False
     fault: FaultFound | None = None
+    stamps: tuple[Passed, ...] = ()
+    teams: tuple[tuple[int, ...], ...] = ()
 
 
 class Enough(Exception):
@@ -93,6 +111,8 @@ class Log:
     def __init__(self, plan: Plan, crew: Crew, rows: int):
         self.plan, self.crew, self.rows = plan, crew, rows
         self.events: list[Event] = []
+        self.stamps: list[Passed] = []
+        self.teams: list[tuple[int, ...]] = []
         self.loops = frozenset(name for role in plan.roles for name in _list_loops(role.steps))
         self.last: dict[tuple[int, str], tuple[int, object]] = {}  # of a role in a CTA: its row, and what it did
         self.brought: dict[tuple[str, int, int, int], list[int]] = {}  # by barrier, CTA, slot, phase
@@ -105,7 +125,8 @@ class Log:
         kept = [e for e in self.events if e.row <= self.rows]
         numbers = {e.number: k for k, e in enumerate(kept)}
         events = tuple(replace(e, number=numbers[e.number], by=tuple(numbers[n] for n in e.by)) for e in kept)
-        return Record(self.crew.ctas, events, len(kept) < len(self.events), fault)
+        is_cut = len(kept) < len(self.events)
+        return Record(self.crew.ctas, events, is_cut, fault, tuple(self.stamps), tuple(self.teams))
 
     @property
     def is_cut(self) -> bool:
@@ -218,16 +239,33 @@ class Log:
             self.meetings[key] = 1 + max(come, default=0)
         return self.meetings[key]
 
+    # ---- stamps
+    def stamp(self, step: Stamp, site: Actor) -> None:
+        """A role passes a stamp, in some CTAs."""
+        loops = self._name_trips(site)
+        for own in np.unique(site.group.cta):
+            passed = Passed(step.number, self.crew.ctas[own], site.role.name, loops, len(self.events))
+            self.stamps.append(passed)
+
+    def _name_trips(self, site: Actor) -> tuple[tuple[str, int], ...]:
+        return tuple((name, trip) for name, trip in site.loops.items() if name in self.loops)
+
+    def _list_teams(self, own: int, site: Actor) -> tuple[int, ...]:
+        """The warpgroups of the role that are here in a CTA."""
+        first = sum(r.threads for r in self.plan.roles[: self.plan.roles.index(site.role)])
+        inside = site.group.thread[site.group.cta == own] % self.crew.threads - first
+        return tuple(np.unique(inside // SCOPES["warpgroup"].threads).tolist())
+
     # ---- rows
     def _add(
         self, what: str, own: int, site: Actor, found: Iterable[dict[str, Any]], row: int = 0, **common: Any
     ) -> list[Event]:  # fmt: skip
         """Put down what threads of a CTA did in one step."""
-        loops = tuple((name, trip) for name, trip in site.loops.items() if name in self.loops)
+        loops = self._name_trips(site)
         doing = what, site.op, common.get("line"), loops
         last, before = self.last.get((own, site.role.name), (0, None))
         base = last - 1 if what == COPY_LANDED or (what in _ONE_ROW and doing == before) else last
-        added = []
+        added, teams = [], self._list_teams(own, site)
         for fields in found:
             fields = common | fields
             by = () if what == COPY_LANDED else fields.get("by", ())
@@ -235,6 +273,7 @@ class Log:
             who = self.crew.ctas[own], site.role.name, site.op
             event = Event(len(self.events), at, what, *who, loops=loops, **fields)
             self.events.append(event)
+            self.teams.append(teams)
             added.append(event)
         if what != COPY_LANDED:
             self.last[own, site.role.name] = max(e.row for e in added), doing

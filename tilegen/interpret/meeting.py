@@ -13,7 +13,7 @@ from tilegen.interpret.fault import BEFORE_PREVIOUS, MALFORMED, PARTIAL_SYNC, Un
 from tilegen.interpret.machine import Gathering
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
-from tilegen.plan import Effects, Follow, Repeat, Sync
+from tilegen.plan import Effects, Follow, Repeat, Stamp, Sync
 from tilegen.scopes import SCOPES
 
 WARP_THREADS = SCOPES["warp"].threads
@@ -70,6 +70,17 @@ TEAMS: dict[str, Callable[[Array, Any], Array]] = {
     "cta": lambda warps, site: warps // site.group.crew.warps,
     "cluster": lambda warps, site: site.group.crew.cluster_of_cta[warps // site.group.crew.warps],
 }
+
+
+def stamp(step: Stamp, site: Site) -> None:
+    """All threads of the role come to a stamp: which of them writes it, the plan does not say."""
+    here = np.bincount(site.group.cta, minlength=len(site.group.crew.ctas))
+    partial = (here > 0) & (here != site.role.threads)
+    if partial.any():
+        message = f"stamp {step.number} reached by {int(here[partial][0])} of {site.role.threads} threads"
+        site.fail(PARTIAL_SYNC, message, int(np.argmax(partial[site.group.cta])))
+    if site.machine.log is not None:
+        site.machine.log.stamp(step, site)
 
 
 # ---------------------------------------------------------------- the kernels before

@@ -76,17 +76,17 @@ def interpret(
 
 def record(
     plan: Plan,
-    cta: Sequence[int],
+    ctas: Sequence[Sequence[int]],
     inputs: Mapping[str, Callable[[Array], Array]],
     params: Mapping[str, int | float] | None = None,
     rows: int = 1 << 30,
     domain: Domain = TYPED,
 ) -> Record:
-    """What the roles of a CTA and of its cluster do, in so many rows: no further than that do they run, all checks on.
+    """What the roles of CTAs and of their clusters do, in so many rows: no further do they run, all checks on.
 
     A fault ends it, and is part of what is returned. The other arguments are those of ``interpret``.
     """
-    crew = gather(plan, [cta])
+    crew = gather(plan, ctas)
     log = Log(plan, crew, rows)
     machine = Machine(plan, crew, inputs, default_values(plan.params) | dict(params or {}), ALL_TRIPS, domain, log)
     try:

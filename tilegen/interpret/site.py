@@ -34,6 +34,7 @@ from tilegen.plan import (
     Repeat,
     Role,
     Shuffle,
+    Stamp,
     Step,
     Sync,
     Tma,
@@ -230,4 +231,5 @@ WORDS: dict[type, Callable[[Any], str]] = {
     Follow: lambda step: "wait: previous",
     Arrive: lambda step: f"arrive {step.slot.barrier.name}",
     Await: lambda step: f"await {step.slot.barrier.name}",
+    Stamp: lambda step: f"stamp {step.number}",
 }

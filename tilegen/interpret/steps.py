@@ -15,7 +15,7 @@ from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box
 from tilegen.interpret.fault import MALFORMED, NO_NUMBER, RANGE, FaultFound
 from tilegen.interpret.fetching import run_fetch
 from tilegen.interpret.fragments import load_matrices, store_matrices
-from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, sync
+from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, stamp, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
@@ -54,6 +54,7 @@ from tilegen.plan import (
     Ref,
     Repeat,
     Shuffle,
+    Stamp,
     Step,
     Sync,
     Touch,
@@ -352,6 +353,7 @@ ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {
     Follow: follow,
     Arrive: arrive,
     Await: await_phase,
+    Stamp: stamp,
 }
 
 

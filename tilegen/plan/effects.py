@@ -46,6 +46,7 @@ from tilegen.plan.steps import (
     Pick,
     Repeat,
     Shuffle,
+    Stamp,
     Step,
     Sync,
     Tma,
@@ -290,6 +291,7 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Follow: lambda step: Effects(),
     Arrive: lambda step: Effects(expressions=() if step.rank is None else (step.rank,), slots=(step.slot,)),
     Await: lambda step: Effects(expressions=(step.parity,), slots=(step.slot,)),
+    Stamp: lambda step: Effects(),
 }
 
 

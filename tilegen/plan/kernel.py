@@ -74,6 +74,7 @@ class Plan:
     ctas_per_sm: int = 0  # that must fit at once, which caps registers; 0: as many as do
     overlaps: bool = False  # launched while the kernel before may still run
     trust: Trust = field(default=Trust())
+    stamps: int = 0  # records of the buffer that each thread which stamps has; 0: nobody does
 
     @property
     def threads(self) -> int:

@@ -300,4 +300,4 @@ def record_events(spec: Spec, plan: Plan, rows: int) -> Record:
     spec, plan = fill_largest(spec, plan)
     case = parameter_cases(spec)[0]
     inputs = next(iter(proving_inputs(spec, plan, case)))
-    return record(plan, (0, 0, 0), inputs, case, rows, proving_domain(spec))
+    return record(plan, [(0, 0, 0)], inputs, case, rows, proving_domain(spec))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.ptx.clocks import CLOCKS, read_clock
 from tilegen.ptx.conversions import round_float
 from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
@@ -234,6 +235,8 @@ def _move(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     """A value; or several registers as parts of one, the first the lowest."""
     state, dtype = machine.state, numpy_type(found["type"].replace("f", "b"))
     target, source = one.operands
+    if source in CLOCKS:
+        return read_clock(machine, state.row(target, dtype))
     if not (target.startswith("{") or source.startswith("{")):
         return elementwise(lambda x: x, machine, one, found)
     parts = list_names(target if target.startswith("{") else source)

@@ -43,6 +43,7 @@ class Machine:
         self.matrices: dict[object, Array] = {}
         self.released: dict[int, Array] = {}  # what st.release told, by address
         self.meetings = Meetings()
+        self.ticks = 0  # how often a clock was read
         self.wake: Callable[[], None] = lambda: None
         self.resume: Callable[[Array, int], None] = lambda idx, at: None
 

@@ -111,7 +111,7 @@ class State:
         x, y, z = self.launch.grid
         coordinates = np.array(self.ctas, np.int64)[self.cta]
         found: dict[str, Any] = {"%tid.x": self.tid, "%laneid": self.lane % WARP, "%cluster_ctarank": self.rank,
-                                 "%warpid": self.tid // WARP, "%ntid.x": self.launch.threads,
+                                 "%warpid": self.tid // WARP, "%smid": self.cta, "%ntid.x": self.launch.threads,
                                  "%cluster_nctarank": self.peers, "WARP_SZ": WARP}  # fmt: skip
         for k, axis in enumerate("xyz"):
             side = self.launch.cluster[k]

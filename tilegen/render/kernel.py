@@ -32,6 +32,7 @@ from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
 from tilegen.render.names import free_names, multiplied_registers
 from tilegen.render.page import Page, WrittenRole, function_text, templates
+from tilegen.render.stamps import enclose_stamps, stamp_parameters
 from tilegen.render.steps import WARPGROUP_THREADS, render_steps
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
 
@@ -141,7 +142,8 @@ def _kernel_params(plan: Plan) -> list[str]:
     pointers = [parameter(m, frozenset(written)).replace("*", star) for m in arrays(plan)]
     maps = [f"const __grid_constant__ TensorMap {m.name}" for m in tensor_maps(plan)]
     given = arguments(plan.params)
-    return pointers + [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in given] + maps
+    values = [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in given]
+    return pointers + values + maps + stamp_parameters(plan)
 
 
 def _typedefs(plans: Sequence[Plan]) -> list[DType]:
@@ -198,7 +200,7 @@ def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     used = free_names(role.steps, role.threads)
     registers = [with_note(m) for m in page.plan.memories if m.traits.is_held and m.name in used]
     change = _change_registers(page, role)
-    body = render_steps(page, role.steps, noted=True)
+    body = enclose_stamps(page, role, render_steps(page, role.steps, noted=True))
     builtins = _thread_builtins(page, {n for n, x in used.items() if isinstance(x, Var)})
     name, end = printable(role.name), part.first + role.threads
     return {

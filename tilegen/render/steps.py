@@ -35,6 +35,7 @@ from tilegen.plan import (
     Repeat,
     Shuffle,
     Slot,
+    Stamp,
     Step,
     Sync,
     Tma,
@@ -69,6 +70,7 @@ from tilegen.render.ladders import Ladder, fold_ladders, name_fold
 from tilegen.render.loops import Counter, find_counter
 from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
 from tilegen.render.page import Page, define, rank
+from tilegen.render.stamps import write_stamp
 from tilegen.render.updates import render_update
 from tilegen.scopes import SCOPES
 
@@ -225,9 +227,8 @@ def _render_move(page: Page, move: Move) -> str:
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
     vectors = _VECTORS.get(dst.name, {}) if dst == src and not streams else {}
     word = "" if plain else vectors.get(bytes_, _WORD[bytes_])
-    valid = (
-        "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Formula) else to_c(move.valid)
-    )
+    valid = "" if move.valid is True else to_c(move.valid)
+    valid = f"({valid})" if isinstance(move.valid, Formula) else valid
     zero = zero_of(dst) if plain else f"{word}{{}}" if word[-1].isdigit() else "0"
     load = "load_stream_after" if page.plan.overlaps else "load_stream"  # arrays may be written until its wait
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_, load))
@@ -326,10 +327,8 @@ def _render_fetch(page: Page, step: Fetch, noted: bool) -> str:
 def _render_pick(page: Page, step: Pick, noted: bool) -> str:
     """An integer of the kernel's that a register has."""
     kind = int_type(step.var)
-    text = element(step.src)
-    return str(
-        page.steps.let(kind, step.var.name, text if kind == DTYPES[step.src.memory.dtype].c else f"({kind}){text}")
-    )
+    cast = "" if kind == DTYPES[step.src.memory.dtype].c else f"({kind})"
+    return str(page.steps.let(kind, step.var.name, cast + element(step.src)))
 
 
 def _render_when(page: Page, step: When, noted: bool) -> str:
@@ -397,4 +396,5 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Await: lambda page, step, noted: page.steps.await_phase(
         _slot(step.slot), to_c(step.parity), step.slot.barrier.order
     ),
+    Stamp: write_stamp,
 }

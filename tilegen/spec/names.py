@@ -312,6 +312,7 @@ PRELUDE = frozenset(
     mma_m16n8k32_f32_e4m3_e5m2_f32 mma_m16n8k32_f32_e5m2_e4m3_f32 mma_m16n8k32_f32_e5m2_e5m2_f32
     mma_m8n8k4_f64_f64_f64_f64 mma_m16n8k4_f64_f64_f64_f64 mma_m16n8k8_f64_f64_f64_f64 mma_m16n8k16_f64_f64_f64_f64
     wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
+    stamp_clock stamp_timer stamp_place stamp_begin stamp_end
     """.split()  # noqa: SIM905
 )
 # One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types.
