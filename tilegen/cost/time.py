@@ -20,10 +20,6 @@ other (28 recipes of 4096 x 4096 x 4096 in docs/results/gemm, H100).
 
 Of fused multiply-adds the others take the place: loads of fragments, copies, and what a k-tile takes besides. Their
 numbers are fitted to the loops of 28 kernels as nvcc 13.0 compiles them for sm_90a, four storage orders of float32.
-
-Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
-"Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
-sheet divided by 132 multiprocessors at 1.83 GHz.
 """
 
 from __future__ import annotations
@@ -36,11 +32,9 @@ import numpy as np
 
 from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
+from tilegen.cost.rates import SIMT_RATES, TENSOR_RATES
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally, Work
 
-_TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
-           "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
-_SIMT = {"float32": 256, "float64": 128}
 _MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
 _SHARE = 0.885  # of the rate at which a warp's instructions can begin, where fused multiply-adds are nearly all
 _K_TILE, _COPY = 50, 2.7  # other instructions of a thread: of a k-tile, and of each of its copies, with their addresses
@@ -278,7 +272,7 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
     read = (m + n) * k / bk * (run_bytes + _RUN_OVERHEAD_BYTES) * work.batch
     per_sm = 32 * ARCHES[arch].max_warps_per_sm // work.threads
     waves, turns = -(-work.tiles // (device.sm_count * per_sm)), -(-work.tiles // device.sm_count)
-    products = 2 * bm * bn * bk * steps / _SIMT.get(work.factors, _SIMT["float32"]) * turns
+    products = 2 * bm * bn * bk * steps / SIMT_RATES.get(work.factors, SIMT_RATES["float32"]) * turns
     come = (tally.aside + tally.stored) / work.tiles / _L2_BYTES_PER_CLOCK * turns
     alone = (_FIRST_K_TILE + _EPILOGUE + _LATENCY * steps) * waves
     return Time(
@@ -391,8 +385,8 @@ class _Unit:
 
 
 _UNITS = {
-    "wgmma": _Unit(_TENSOR, _share_of_wgmma, leaves_under_products=True, staged=_WGMMA_STAGED),
-    "rows": _Unit(_SIMT, _share_of_products, _count_rows, _estimate_rows),
-    "mma_sync": _Unit(_TENSOR, _share_of_mma_sync, is_staged=True, reads_pairs=True),
-    "simt": _Unit(_SIMT, _share_of_products, depth=1, depth_of_doubles=1, starves=False, alone=_ALONE),
+    "wgmma": _Unit(TENSOR_RATES, _share_of_wgmma, leaves_under_products=True, staged=_WGMMA_STAGED),
+    "rows": _Unit(SIMT_RATES, _share_of_products, _count_rows, _estimate_rows),
+    "mma_sync": _Unit(TENSOR_RATES, _share_of_mma_sync, is_staged=True, reads_pairs=True),
+    "simt": _Unit(SIMT_RATES, _share_of_products, depth=1, depth_of_doubles=1, starves=False, alone=_ALONE),
 }

@@ -19,6 +19,7 @@ from tilegen.gpu.instruments import (
     multiply_rows,
 )
 from tilegen.gpu.run import (
+    FAULT,
     POISON,
     GpuLaunch,
     Image,
@@ -46,6 +47,7 @@ from tilegen.gpu.timing import (
 )
 
 __all__ = [
+    "FAULT",
     "POISON",
     "Ceiling",
     "CompileError",

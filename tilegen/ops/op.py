@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -177,6 +177,8 @@ class WholeOp(WholeForm):
     that differ along it are each compared with the op. ``strides(call)``: a dimension of what is written, and how many
     elements further what is read lies for each one further along it; None where that is one everywhere. ``shares``: a
     dimension of what is written, and how many elements along it have one element of some array that is read in common.
+    ``candidates(call, spec)``: what the op's chooser looks at, as fields that pin it, with the seconds that its model
+    gives each, the least first; none where it has no model of time. Raises SpecError for pins that cannot be.
     """
 
     expand: Callable[[Spec, WholeCall], Spec | Program] = field(kw_only=True)
@@ -186,6 +188,7 @@ class WholeOp(WholeForm):
     apart: int | None = None
     strides: Callable[[WholeCall], tuple[int, Index] | None] = lambda call: None
     shares: Callable[[WholeCall], tuple[int, Index] | None] = lambda call: None
+    candidates: Callable[[WholeCall, Spec], Sequence[tuple[dict[str, Any], float]]] = lambda call, spec: ()
 
 
 def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], Flaw | None]:

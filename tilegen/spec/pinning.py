@@ -19,8 +19,9 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, to_plain
 
 @dataclass(frozen=True)
 class Pins:
-    """What a spec leaves open, and what it is: keys of the spec, params by name, layouts of the buffers whose layout is
-    'auto', and of each op, in the order in which they stand, its name and the fields that it gets.
+    """What a spec leaves open, and what it is: keys of the spec, params by name, layouts of buffers by name (those that
+    are named, and whose layout is 'auto' or not said), and of each op, in the order in which they stand, its name and the
+    fields that it gets.
 
     ``passes``: the layouts and ops of each pass, in order; none of one kernel.
     """
@@ -136,9 +137,11 @@ class _Pinner:
                 self.write(node, "default", number) if isinstance(node, Mapping) else self.write(params, name, number)
         self.pin_kernel(self.root, pins)
         passes = self.root.get("passes")
-        for node, own in zip(passes.items if isinstance(passes, Sequence) else (), pins.passes, strict=True):
-            assert isinstance(node, Mapping)
-            self.pin_kernel(node, own)
+        if pins.passes:
+            assert isinstance(passes, Sequence)
+            for node, own in zip(passes.items, pins.passes, strict=True):
+                assert isinstance(node, Mapping)
+                self.pin_kernel(node, own)
         return self.make_edits()
 
     def pin_kernel(self, part: Mapping, pins: Pins) -> None:
@@ -153,7 +156,7 @@ class _Pinner:
         for key, node in buffers.entries if isinstance(buffers, Mapping) else ():
             assert isinstance(node, Mapping)
             said = to_plain(node["layout"]) if "layout" in node else None
-            if "view" not in node and said in (None, "auto"):
+            if "view" not in node and said in (None, "auto") and key.text in chosen:
                 self.write(node, "layout", chosen[key.text] if said else "row")
 
     def write(self, node: Mapping, key: str, value: Any) -> None:

@@ -11,8 +11,8 @@ from tilegen.cost.tally import Tally, Work
 from tilegen.cost.time import Time, estimate, estimate_sum
 from tilegen.decisions import TILING, Candidate, Choice, count_words
 from tilegen.errors import SpecError
-from tilegen.ops.gemm.pins import check_pins, has_pins, read_pins, refuse_pins, unpin
-from tilegen.ops.gemm.problem import Problem, typical_sides, typical_values
+from tilegen.ops.gemm.pins import UNSAID, check_pins, has_pins, read_pins, refuse_pins, unpin
+from tilegen.ops.gemm.problem import Problem, read_problem, typical_sides, typical_values
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.recipes import VARIANTS, GemmVariant, count_useful_stages
 from tilegen.ops.gemm.split import describe_adding, has_parts, list_parts, say_short, share_k
@@ -138,6 +138,18 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
                     work = recipe.describe_work(p)
                     found.append(Ranked(recipe, work, replace(estimate(work, arch.name), sum=adds)))
     return sorted(found, key=lambda one: one.time.total), refusals if found else refusals | short
+
+
+def list_candidates(call: WholeCall, arch: Arch) -> list[tuple[dict[str, Any], float]]:
+    """Every recipe that has what the call pins, as fields that leave no other, and its seconds by closed forms.
+
+    Raises SpecError as ``check_pins`` does.
+    """
+    problem = read_problem(call)
+    check_pins(call, problem)
+    ranked, _ = rank_recipes(problem, arch, call.fields)
+    others = {name: UNSAID[name] for name in ("turned", "split", "k_parts")}  # which a chooser would take else
+    return [(others | one.recipe.fields(), one.time.total) for one in ranked]
 
 
 def _list_problems(problem: Problem, variant: GemmVariant, arch: Arch, fields: Any) -> Iterator[tuple[bool, Problem]]:

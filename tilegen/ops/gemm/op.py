@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from tilegen.arch import ARCHES
 from tilegen.errors import Flaw
 from tilegen.ops.gemm.problem import MOST_PARTS
 from tilegen.ops.gemm.reference import multiply_whole
@@ -171,6 +172,12 @@ def _expand(spec: Spec, call: WholeCall) -> Spec | Program:
     return expand_gemm(spec, call)
 
 
+def _list_candidates(call: WholeCall, spec: Spec) -> list[tuple[dict[str, Any], float]]:
+    from tilegen.ops.gemm.choose import list_candidates  # specs that are only read do without
+
+    return list_candidates(call, ARCHES[spec.arch])
+
+
 OP = WholeOp(
     "gemm",
     GemmFields,
@@ -185,4 +192,5 @@ OP = WholeOp(
     expand=_expand,
     reference=multiply_whole,
     pins=fields_picked,
+    candidates=_list_candidates,
 )

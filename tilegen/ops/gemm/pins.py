@@ -20,7 +20,7 @@ _PINS = (
 )  # fmt: skip
 _FAR = 8  # how far from a number others are tried, before those of recipes
 # Where a recipe does not say it.
-_UNSAID = {"cluster": 1, "turned": False, "split": 1, "k_parts": 1, "permutation": [None] * 3}
+UNSAID = {"cluster": 1, "turned": False, "split": 1, "k_parts": 1, "permutation": [None] * 3}
 
 
 def read_pins(fields: Any) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def read_pins(fields: Any) -> dict[str, Any]:
 
 def has_pins(recipe: Recipe, fields: Any) -> bool:
     """Does a recipe say all that the fields pin?"""
-    said = _UNSAID | recipe.fields()
+    said = UNSAID | recipe.fields()
     return all(said.get(name) == value for name, value in read_pins(fields).items())
 
 
@@ -115,9 +115,9 @@ def _find_nearest(name: str, value: Any, free: Any, rank: Callable[[Any], Sequen
     found = found or rank(_pin(free, name, "auto") if name == "split" else free)
     if not found:
         return ""
-    nearest = min(found, key=lambda recipe: distance(value, (_UNSAID | recipe.fields()).get(name)))
-    said = (_UNSAID | nearest.fields()).get(name)
-    if said is None or said == _UNSAID.get(name, ()):
+    nearest = min(found, key=lambda recipe: distance(value, (UNSAID | recipe.fields()).get(name)))
+    said = (UNSAID | nearest.fields()).get(name)
+    if said is None or said == UNSAID.get(name, ()):
         return f"leave '{name}' out"
     return f"the nearest that can be is {say_pin(name, said)}"
 

@@ -129,16 +129,17 @@ def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], why: str) -> Cho
         Candidate(_value(c, e), Cost(e.sectors, e.wavefronts, e.instructions), _verdict(e, ranked[0][1], c is best))
         for c, e in ranked[:_SHOWN]
     )
-    return Choice(TILE, _picked(best), candidates, f"{why}; {_say_bound(ranked[0][1])}")
+    return Choice(TILE, say_tile(best), candidates, f"{why}; {_say_bound(ranked[0][1])}")
 
 
-def _picked(c: TileChoice) -> dict[str, Any]:
+def say_tile(c: TileChoice) -> dict[str, Any]:
+    """The fields that pin a choice."""
     turn = {"turn": c.turn} if c.variant == "tiled" else {}
     return {"variant": c.variant, "box": list(c.box), "threads": c.threads, **turn}
 
 
 def _value(c: TileChoice, e: Estimate) -> dict[str, Any]:
-    return _picked(c) | {"us": round(e.seconds * 1e6, 1)}
+    return say_tile(c) | {"us": round(e.seconds * 1e6, 1)}
 
 
 def _verdict(e: Estimate, best: Estimate, is_picked: bool) -> str:

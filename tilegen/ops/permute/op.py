@@ -15,7 +15,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, Flaw, LayoutError, SpecError
 from tilegen.index import evaluate
 from tilegen.ops.op import WholeHere, WholeOp, fields_picked
-from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
+from tilegen.ops.permute.choose import TILE_PINS, choose_tiles, rank_candidates, say_tile
 from tilegen.ops.permute.dims import Dims, merge_dims
 from tilegen.ops.permute.expand import PLAIN_LAYOUTS, tile_statements
 from tilegen.ops.permute.tiles import TileChoice
@@ -150,7 +150,16 @@ def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
     return fields_picked(call, spec) | ({"layout": tile.layout_text or "row"} if tile else {})
 
 
+def _list_candidates(call: WholeCall, spec: Spec) -> list[tuple[dict[str, Any], float]]:
+    """The boxes of ``rank_candidates``; of a call that pins one of its fields, those that have it."""
+    size, arch = DTYPES[call.arrays["src"].dtype].bytes, ARCHES[spec.arch]
+    ranked = rank_candidates(dims_of(call), size, default_values(spec.params), arch)
+    said = call.fields.model_dump(exclude_unset=True)
+    every = ((say_tile(choice), estimate.seconds) for choice, estimate in ranked)
+    return [(fields, s) for fields, s in every if all(fields[n] == said[n] for n in fields if n in said)]
+
+
 OP = WholeOp(
     "permute", PermuteFields, ("src",), ("dst",), _check, expand=_expand, reference=_reference, pins=_pins,
-    axes=lambda call: tuple(call.fields.axes),
+    axes=lambda call: tuple(call.fields.axes), candidates=_list_candidates,
 )  # fmt: skip

@@ -1,0 +1,356 @@
+"""A run of tuning: candidates are built ahead, timed one at a time a device, and each result is kept as it comes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from distributed import Future
+from distributed import wait as wait_for
+from distributed.scheduler import KilledWorker
+
+from tilegen.bench.measuring import measure_spread, paired_ratio
+from tilegen.errors import Diagnostic, EnvironmentLack
+from tilegen.tuned import LOST, MEASURED, Environment, Record, choose_best, line_of, pins_data
+from tilegen.tuning.candidates import Candidate
+from tilegen.tuning.engine import Engine
+from tilegen.tuning.meters import Asked, Meter, Timing
+from tilegen.tuning.tasks import build_task, time_task, vary_task
+
+FINALISTS = 4  # take turns once more at the end, beside what a plain build is
+_FINAL_TIMES = 2  # as many rounds as before
+_LOOK_SECONDS = 0.25
+_AHEAD = 2  # candidates that are built for each device beside the one that is timed
+_MOST_LOST = 5  # processes that end one after another, with nothing measured between them
+_EXTRA_SECONDS = 120.0  # of a task beyond its limit, before it counts as lost
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may take: seconds until no more candidate begins, and candidates that are timed."""
+
+    seconds: float = float("inf")
+    candidates: float = float("inf")
+
+
+@dataclass(frozen=True)
+class State:
+    """How far a run is: candidates that are done and that are left, the best, and about how many seconds are left."""
+
+    done: int
+    left: int
+    best: Record | None
+    first: Record | None
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all of a run goes by. ``first``: the candidate that a plain build is."""
+
+    problem: str
+    spec: str
+    environment: Environment
+    meter: Meter
+    first: Candidate
+    budget: Budget
+    rounds: int
+    seed: int
+    limit_seconds: float
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() - self.begun >= self.budget.seconds
+
+
+@dataclass
+class _Timed:
+    """A candidate that a device times beside others, by key."""
+
+    candidate: Candidate
+    future: Future
+    beside: str
+    begun: float
+
+
+class Run:
+    """The loop of one client. ``keep(record)`` is told each result as it comes."""
+
+    def __init__(self, engine: Engine, terms: Terms, keep: Callable[[Record], None], watch: Callable[[State], None]):
+        self.engine, self.terms, self.keep, self.watch = engine, terms, keep, watch
+        self.queue: deque[Candidate] = deque()
+        self.candidates: dict[str, Candidate] = {}
+        self.records: dict[str, Record] = {}
+        self.building: dict[str, tuple[Candidate, Future]] = {}
+        self.ready: deque[tuple[Candidate, Future]] = deque()
+        self.timing: dict[str, _Timed] = {}
+        self.prepared: dict[str, Future] = {}
+        self.varied: set[str] = set()
+        self.best: Record | None = None
+        self.counted = 0  # candidates that were timed
+        self.lost_in_a_row = 0
+
+    # ------------------------------------------------------------ what there is
+    def resume(self, known: Iterable[Record], candidates: Iterable[Candidate]) -> None:
+        """Begin where a file ends: what it has is not timed again, but for what was lost."""
+        self.records = {r.key: r for r in known if r.outcome != LOST}
+        self.best = choose_best(list(self.records.values()))
+        self.add(candidates)
+
+    def add(self, candidates: Iterable[Candidate]) -> None:
+        for candidate in candidates:
+            if candidate.key not in self.candidates:
+                self.candidates[candidate.key] = candidate
+                if candidate.key not in self.records:
+                    self.queue.append(candidate)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more candidate may begin."""
+        under_way = len(self.timing) + len(self.ready)
+        return self.terms.is_over or self.counted + under_way >= self.terms.budget.candidates
+
+    # ------------------------------------------------------------ the loop
+    def go(self) -> None:
+        """All candidates, then others around the best, until there are none or the budget is spent; then the best few
+        once more.
+        """
+        while True:
+            self.work()
+            if self.is_spent or self.best is None or not self.vary_best():
+                break
+        self.finish()
+
+    def work(self) -> None:
+        """Until the queue is empty and nothing is under way."""
+        while self.queue or self.building or self.ready or self.timing:
+            if self.is_spent:
+                self.stop_building()
+                if not self.timing:
+                    return
+            workers = self.engine.list_workers()
+            self.submit(workers)
+            self.look(workers)
+            self.watch(self.state())
+
+    def stop_building(self) -> None:
+        for _, future in (*self.building.values(), *(self.ready if self.terms.is_over else ())):
+            future.cancel()
+        self.building.clear()
+        if self.terms.is_over:
+            self.ready.clear()
+
+    def submit(self, workers: Mapping[str, bool]) -> None:
+        """Give each process that has nothing to do the next thing."""
+        measurers = [a for a, measures in workers.items() if measures]
+        builders = [a for a, measures in workers.items() if not measures]
+        ahead = _AHEAD * max(1, len(measurers)) + len(builders)
+        for address in builders:
+            under_way = len(self.building) + len(self.ready)
+            if address not in self.building and self.queue and under_way < ahead and not self.is_spent:
+                candidate = self.queue.popleft()
+                self.building[address] = candidate, self.engine.submit(address, build_task, candidate, self.terms.meter)
+        for address in measurers:
+            if address not in self.timing and self.ready and not self.terms.is_over:
+                self.time(address, *self.ready.popleft(), workers=workers)
+
+    def time(self, address: str, candidate: Candidate, future: Future, workers: Mapping[str, bool]) -> None:
+        """Time a candidate beside the best so far."""
+        beside = self.best.key if self.best is not None else ""
+        others = [self.prepare(beside, workers)] if beside else []
+        asked = Asked((), self.terms.rounds, self.terms.seed, self.terms.limit_seconds)
+        submitted = self.engine.submit(address, time_task, asked, self.terms.meter, future, *others)
+        self.prepared[candidate.key] = future
+        self.timing[address] = _Timed(candidate, submitted, beside, time.monotonic())
+
+    def prepare(self, key: str, workers: Mapping[str, bool]) -> Future:
+        """A candidate that was measured, built: it may be built already, or be of an earlier run."""
+        if key not in self.prepared or self.prepared[key].status in ("cancelled", "lost", "error"):
+            builder = next(a for a, measures in workers.items() if not measures)
+            self.prepared[key] = self.engine.submit(builder, build_task, self.candidates[key], self.terms.meter)
+        return self.prepared[key]
+
+    # ------------------------------------------------------------ what comes back
+    def look(self, workers: Mapping[str, bool]) -> None:
+        """Wait a little for any result, and take all that are there."""
+        waiting = [f for _, f in self.building.values()] + [t.future for t in self.timing.values()]
+        if waiting:
+            try:
+                wait_for(waiting, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            except TimeoutError:
+                pass
+        else:
+            time.sleep(_LOOK_SECONDS)
+        for address in list(self.building):
+            candidate, future = self.building[address]
+            if future.status == "finished":
+                self.ready.append(self.building.pop(address))
+            elif future.status != "pending" or address not in workers:
+                del self.building[address]
+                self.end(candidate, *self.say_lost(candidate.key, future), beside="")
+        for address in list(self.timing):
+            timed = self.timing[address]
+            if timed.future.status == "finished":
+                del self.timing[address]
+                self.take(timed, timed.future.result())
+            elif timed.future.status != "pending" or address not in workers or self.is_late(timed):
+                del self.timing[address]
+                self.end(timed.candidate, *self.say_lost(timed.candidate.key, timed.future), beside=timed.beside)
+
+    def is_late(self, timed: _Timed) -> bool:
+        return time.monotonic() - timed.begun > 10 * self.terms.limit_seconds + _EXTRA_SECONDS
+
+    def say_lost(self, key: str, future: Future) -> tuple[str, str]:
+        """What came of a candidate whose process has gone, or whose task has failed."""
+        if future.status == "error" and not isinstance(error := future.exception(), KilledWorker):
+            return "failed", f"{type(error).__name__}: {error}"[:300]
+        time.sleep(_LOOK_SECONDS)  # last words may come after the news
+        future.cancel()
+        return self.engine.last_words.pop(key, (LOST, "its process has ended"))
+
+    def take(self, timed: _Timed, timing: Timing) -> None:
+        """A result of a device."""
+        if timing.outcome:
+            self.end(timed.candidate, timing.outcome, timing.message, timed.beside)
+            return
+        own = timing.rounds[timed.candidate.key]
+        other = timing.rounds.get(timed.beside, ())
+        paired = paired_ratio(other[: len(own)], own).median if other else None
+        record = replace(
+            self.record_of(timed.candidate, MEASURED), us=_round(own), ratio=round(paired, 4) if paired else None,
+            beside=timed.beside, seconds=round(time.monotonic() - timed.begun, 3),
+        )  # fmt: skip
+        self.counted, self.lost_in_a_row = self.counted + 1, 0
+        self.store(record)
+        if self.best is None or (paired is not None and paired < 1.0) or (paired is None and not timed.beside):
+            self.best = record if self.best is None or paired is not None else self.best
+        self.forget()
+
+    def end(self, candidate: Candidate, outcome: str, message: str, beside: str) -> None:
+        """A candidate that has no time."""
+        self.store(replace(self.record_of(candidate, outcome), message=message, beside=beside))
+        self.prepared.pop(candidate.key, None)
+        self.lost_in_a_row = self.lost_in_a_row + 1 if outcome == LOST else 0
+        if self.lost_in_a_row >= _MOST_LOST:
+            message = f"{_MOST_LOST} processes ended one after another, with nothing measured between them"
+            raise EnvironmentLack(Diagnostic("TG505", message, hint="fewer processes by -j, or see `tilegen doctor`"))
+
+    def store(self, record: Record) -> None:
+        self.records[record.key] = record
+        self.keep(record)
+
+    def record_of(self, candidate: Candidate, outcome: str) -> Record:
+        return Record(
+            candidate.key, self.terms.problem, candidate.name, pins_data(candidate.pins), self.terms.environment,
+            outcome, estimate_us=candidate.estimate_us and round(candidate.estimate_us, 3), spec=self.terms.spec,
+        )  # fmt: skip
+
+    def forget(self) -> None:
+        """Kernels that are neither among the best few nor under way are let go."""
+        kept = {r.key for r in self.list_finalists()} | {t.candidate.key for t in self.timing.values()}
+        kept |= {t.beside for t in self.timing.values()}
+        for key in [k for k in self.prepared if k not in kept]:
+            del self.prepared[key]
+
+    # ------------------------------------------------------------ what comes after the list
+    def vary_best(self) -> bool:
+        """Add what differs from the best in one op or one layout; whether there is any of it."""
+        assert self.best is not None
+        if self.best.key in self.varied or self.best.key not in self.candidates:
+            return False
+        self.varied.add(self.best.key)
+        builder = next((a for a, measures in self.engine.list_workers().items() if not measures), "")
+        if not builder:
+            return False
+        more: Sequence[Candidate] = self.engine.submit(builder, vary_task, self.candidates[self.best.key]).result()
+        self.add(more)
+        return bool(self.queue)
+
+    def list_finalists(self) -> list[Record]:
+        """The best few, and what a plain build is."""
+        measured = sorted((r for r in self.records.values() if r.outcome == MEASURED), key=lambda r: r.median_us)
+        few = [r for r in measured if r.key in self.candidates][:FINALISTS]
+        first = self.records.get(self.terms.first.key)
+        is_apart = first is not None and first.outcome == MEASURED and first not in few
+        return [*few, first] if is_apart and first is not None else few
+
+    def finish(self) -> None:
+        """The best few in turns, in more rounds. What ends the process then is noted, and they keep what they had."""
+        few, number = self.list_finalists(), 1 + max((r.final for r in self.records.values()), default=0)
+        if len(few) < 2 or (self.counted == 0 and all(r.final for r in few)):
+            return
+        workers = self.engine.list_workers()
+        measurer = next((a for a, measures in workers.items() if measures), "")
+        if not measurer or all(workers.values()):
+            return
+        kernels = [self.prepare(r.key, workers) for r in few]
+        asked = Asked((), _FINAL_TIMES * self.terms.rounds, self.terms.seed, self.terms.limit_seconds, float("inf"))
+        future = self.engine.submit(measurer, time_task, asked, self.terms.meter, *kernels)
+        begun = time.monotonic()
+        while future.status == "pending" and measurer in self.engine.list_workers():
+            wait_quietly(future)
+            if time.monotonic() - begun > 10 * self.terms.limit_seconds + _EXTRA_SECONDS:
+                return
+        if future.status != "finished" or future.result().outcome:
+            return
+        rounds = future.result().rounds
+        fastest = min(rounds, key=lambda key: median(rounds[key]))
+        for record in few:
+            ratio = paired_ratio(rounds[fastest], rounds[record.key]).median
+            self.store(
+                replace(record, us=_round(rounds[record.key]), ratio=round(ratio, 4), beside=fastest, final=number)
+            )
+        self.best = choose_best(list(self.records.values()))
+
+    def state(self) -> State:
+        done, left = len(self.records), len(self.queue) + len(self.building) + len(self.ready) + len(self.timing)
+        spent = time.monotonic() - self.terms.begun
+        each = spent / self.counted if self.counted else float("inf")
+        by_count = min(left, self.terms.budget.candidates - self.counted) * each if left else 0.0
+        return State(
+            done, left, self.best, self.records.get(self.terms.first.key),
+            max(0.0, min(by_count, self.terms.budget.seconds - spent)),
+        )  # fmt: skip
+
+
+def wait_quietly(future: Future) -> None:
+    """Wait a little for a result."""
+    try:
+        wait_for([future], timeout=_LOOK_SECONDS)
+    except TimeoutError:
+        pass
+
+
+def _round(us: Sequence[float]) -> tuple[float, float, float]:
+    spread = measure_spread(us)
+    return round(spread.lower, 4), round(spread.median, 4), round(spread.upper, 4)
+
+
+# ---------------------------------------------------------------- the file
+@contextmanager
+def append_to(path: Path) -> Iterator[Callable[[Record], None]]:
+    """What appends a record to a file and has the disk keep it before it returns."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if file.tell() and not _ends_a_line(path):
+            file.write(b"\n")  # the last line was cut off
+
+        def keep(record: Record) -> None:
+            file.write(line_of(record).encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+        yield keep
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
