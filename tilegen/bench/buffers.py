@@ -78,6 +78,12 @@ def lay_out(
     return Task(meaning, pairs, copies, session.watch, tuple(sets)), sets, rotation
 
 
+def give_workspaces(built: Built | BuiltProgram, case: Mapping[str, int], sets: Sequence[Images]) -> list[Images]:
+    """The arrays of each set, with workspaces of this program's own in the place of others."""
+    names = argument_bytes(built, case)
+    return [{name: images[name] for name in names} | _make_workspaces(built, case) for images in sets]
+
+
 def _make_workspaces(built: Built | BuiltProgram, case: Mapping[str, int]) -> dict[str, Any]:
     """Workspaces by name, all in one piece of memory, as a launch is given them: they hold poison."""
     size = workspace_bytes(built, case)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from tilegen.gpu.ceilings import Ceiling, count_trips, list_loops, prepare_ceiling
 from tilegen.gpu.compilers import CompileError, Compiler, find_compilers
 from tilegen.gpu.cubins import Cubin, cache_dir, compile_cubin, print_ptx
-from tilegen.gpu.device import Device, find_device, refuse_arch, require_gpu
+from tilegen.gpu.device import Device, find_device, find_fault, refuse_arch, require_gpu
 from tilegen.gpu.instruments import (
     Difference,
     Factor,
@@ -77,6 +77,7 @@ __all__ = [
     "fill_random",
     "find_compilers",
     "find_device",
+    "find_fault",
     "free_memory",
     "gather_image",
     "launch",

@@ -75,6 +75,18 @@ def require_gpu(arch: str | None = None) -> Device:
     return device
 
 
+def find_fault() -> str:
+    """What CUDA says where a kernel has faulted and no other runs in this process; "" where all is well.
+
+    It waits for the device.
+    """
+    try:
+        load_cupy().cuda.runtime.deviceSynchronize()
+    except Exception as e:  # CUDARuntimeError has no base of its own
+        return _first_line(e)
+    return ""
+
+
 def refuse_arch(device: Device, arch: str) -> None:
     """Raises EnvironmentLack TG503 if a GPU does not run cubins for an arch."""
     if not runs_cubin(device.compute_capability, arch):

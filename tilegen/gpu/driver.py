@@ -80,6 +80,12 @@ class Driver:
         self.call("cuDeviceGetAttribute", ctypes.byref(minor), _COMPUTE_CAPABILITY_MINOR, device)
         return major.value, minor.value
 
+    def count_devices(self) -> int:
+        """The GPUs that this process sees."""
+        count = ctypes.c_int()
+        self.call("cuDeviceGetCount", ctypes.byref(count))
+        return count.value
+
     def device_of(self, pointer: int) -> int | None:
         """The device whose memory a pointer leads to; None if CUDA does not know the pointer."""
         device = ctypes.c_int(-1)

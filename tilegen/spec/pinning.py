@@ -19,9 +19,8 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, to_plain
 
 @dataclass(frozen=True)
 class Pins:
-    """What a spec leaves open, and what it is: keys of the spec, params by name, layouts of buffers by name (those that
-    are named, and whose layout is 'auto' or not said), and of each op, in the order in which they stand, its name and the
-    fields that it gets.
+    """What a spec leaves open, and what it is: keys of the spec, params by name, layouts by the buffers whose layout is
+    'auto', or not said, and of each op, in the order in which they stand, its name and the fields that it gets.
 
     ``passes``: the layouts and ops of each pass, in order; none of one kernel.
     """

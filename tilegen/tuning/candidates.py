@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice
+from math import prod
 from typing import Any
 
 from tilegen.decisions import Choice
@@ -64,9 +65,7 @@ def list_choices(spec: Spec | Program, over: Mapping[str, Sequence[int]]) -> dic
             continue
         if any(p.name == name for p in spec.params):
             message = f"--over {name}: '{name}' is given at the launch, so no kernel is built anew for it"
-            hint = (
-                f"`--set {name}=N` measures at another size; --over takes params that are known when a kernel is built"
-            )
+            hint = f"`--set {name}=N` measures at another size; --over takes what is known when a kernel is built"
         else:
             message, hint = f"--over {name}: there is no param '{name}'", suggest(name, list(known))
         raise InputError(Diagnostic("TG607", message, hint=hint))
@@ -79,12 +78,8 @@ def list_assignments(choices: Mapping[str, Sequence[int]]) -> list[dict[str, int
     >>> list_assignments({"T": (64, 128), "R": (1, 2)})
     [{'T': 64, 'R': 1}, {'T': 64, 'R': 2}, {'T': 128, 'R': 1}, {'T': 128, 'R': 2}]
     """
-    places = product(*(range(len(values)) for values in choices.values()))
-    if count_assignments(choices) > MOST_ASSIGNMENTS:
-        few = islice(_list_near([len(values) for values in choices.values()]), MOST_ASSIGNMENTS)
-        places = iter(list(few))
-    ordered = sorted(places, key=lambda at: (sum(at), at))
-    return [{n: choices[n][k] for n, k in zip(choices, at, strict=True)} for at in ordered]
+    near = islice(_list_near([len(values) for values in choices.values()]), MOST_ASSIGNMENTS)
+    return [{n: choices[n][k] for n, k in zip(choices, at, strict=True)} for at in near]
 
 
 def count_assignments(choices: Mapping[str, Sequence[int]]) -> int:
@@ -93,10 +88,7 @@ def count_assignments(choices: Mapping[str, Sequence[int]]) -> int:
     >>> count_assignments({"T": (64, 128), "R": (1, 2)})
     4
     """
-    count = 1
-    for values in choices.values():
-        count *= len(values)
-    return count
+    return prod(len(values) for values in choices.values())
 
 
 def _list_near(extents: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -116,7 +108,7 @@ def _list_with_sum(extents: Sequence[int], total: int) -> Iterator[tuple[int, ..
 
 
 def may_vary(spec: Spec | Program) -> bool:
-    """Whether a spec has anything to try beside values of params: an op on whole arrays, or ops and layouts to choose."""
+    """Whether a spec leaves anything to choosers: an op on whole arrays, ops that have orders, or layouts."""
     if isinstance(spec, Program):
         return False
     call = find_whole(spec)

@@ -22,7 +22,7 @@ _ASK_SECONDS = 30
 
 @dataclass
 class Engine:
-    """A client and what it knows of its workers. ``last_words``: of processes that have left, by the candidate's key."""
+    """A client, and what it has heard: ``last_words`` of processes that have left, by the candidate's key."""
 
     client: Client
     last_words: dict[str, tuple[str, str]] = field(default_factory=dict)

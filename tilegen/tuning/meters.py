@@ -31,12 +31,13 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Asked:
-    """Kernels to be timed in turns, the first of which is new; in so many rounds. ``seed``: of the data.
+    """Kernels of one problem to be timed in turns, the first of which is new; in so many rounds. ``seed``: of the data.
 
     One that takes ``most_times`` as long as the others, or longer, is timed in few rounds. ``limit_seconds``: for what
     runs on the device.
     """
 
+    problem: str
     kernels: tuple[Prepared, ...]
     rounds: int
     seed: int

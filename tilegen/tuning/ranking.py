@@ -46,11 +46,11 @@ def rank_assignments(
 def _list_of(base: Spec | Program, pins: Pins, assignment: Mapping[str, int]) -> list[Candidate | LeftOut]:
     name, spec = name_pins(assignment, {}), read_pinned(base, pins)
     call = None if isinstance(spec, Program) else find_whole(spec)
-    recipes = [] if call is None else list(WHOLE_OPS[call.op].candidates(call, spec))[:MOST_RECIPES]
+    recipes = [] if call is None or isinstance(spec, Program) else WHOLE_OPS[call.op].candidates(call, spec)
     if call is None or not recipes:
         return [candidate_of(spec, pins, name, estimate_us(spec))]
     found: list[Candidate | LeftOut] = []
-    for fields, seconds in recipes:
+    for fields, seconds in recipes[:MOST_RECIPES]:
         own = Pins(pins.keys, pins.params, ops=[(call.op, fields)])
         name = name_pins(assignment, fields)
         try:

@@ -6,7 +6,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -65,8 +65,13 @@ class Terms:
     limit_seconds: float
     begun: float = field(default_factory=time.monotonic)
 
+    def ask(self, rounds: int) -> Asked:
+        """What is asked of a device for kernels that are named beside."""
+        return Asked(self.problem, (), rounds, self.seed, self.limit_seconds)
+
     @property
     def is_over(self) -> bool:
+        """Whether the time that a run may take is spent."""
         return time.monotonic() - self.begun >= self.budget.seconds
 
 
@@ -165,7 +170,7 @@ class Run:
         """Time a candidate beside the best so far."""
         beside = self.best.key if self.best is not None else ""
         others = [self.prepare(beside, workers)] if beside else []
-        asked = Asked((), self.terms.rounds, self.terms.seed, self.terms.limit_seconds)
+        asked = self.terms.ask(self.terms.rounds)
         submitted = self.engine.submit(address, time_task, asked, self.terms.meter, future, *others)
         self.prepared[candidate.key] = future
         self.timing[address] = _Timed(candidate, submitted, beside, time.monotonic())
@@ -182,10 +187,8 @@ class Run:
         """Wait a little for any result, and take all that are there."""
         waiting = [f for _, f in self.building.values()] + [t.future for t in self.timing.values()]
         if waiting:
-            try:
+            with suppress(TimeoutError):
                 wait_for(waiting, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
-            except TimeoutError:
-                pass
         else:
             time.sleep(_LOOK_SECONDS)
         for address in list(self.building):
@@ -291,7 +294,7 @@ class Run:
         if not measurer or all(workers.values()):
             return
         kernels = [self.prepare(r.key, workers) for r in few]
-        asked = Asked((), _FINAL_TIMES * self.terms.rounds, self.terms.seed, self.terms.limit_seconds, float("inf"))
+        asked = replace(self.terms.ask(_FINAL_TIMES * self.terms.rounds), most_times=float("inf"))
         future = self.engine.submit(measurer, time_task, asked, self.terms.meter, *kernels)
         begun = time.monotonic()
         while future.status == "pending" and measurer in self.engine.list_workers():
@@ -322,10 +325,8 @@ class Run:
 
 def wait_quietly(future: Future) -> None:
     """Wait a little for a result."""
-    try:
+    with suppress(TimeoutError):
         wait_for([future], timeout=_LOOK_SECONDS)
-    except TimeoutError:
-        pass
 
 
 def _round(us: Sequence[float]) -> tuple[float, float, float]:

@@ -117,8 +117,8 @@ def tune(
     What the file has of this spec and device is not measured again. ``meter`` and ``measurers``: what measures, by
     default each GPU that this process sees, with the environment of each process. ``watch`` is told how far it is.
 
-    Raises SpecError for a wrong spec; InputError TG607 where there is nothing to choose, TG608 where another run has the
-    file, TG609 where the budget ended before anything was measured, TG610 for processes that do not agree;
+    Raises SpecError for a wrong spec; InputError TG607 where there is nothing to choose, TG608 where another run has
+    the file, TG609 where the budget ended before anything was measured, TG610 for processes that do not agree;
     EnvironmentLack TG502 without a GPU, TG507 without dask.distributed.
     """
     base = read_source(source)
@@ -134,8 +134,7 @@ def tune(
     if meter is None:
         from tilegen.tuning.gpu_bench import GpuMeter, find_gpus
 
-        meter = GpuMeter()
-        measurers = [] if wishes.scheduler else find_gpus()
+        meter, measurers = (GpuMeter(), []) if wishes.scheduler else find_gpus()
     devices = measurers or []
     with _hold(Path(path)), open_engine(wishes.scheduler, devices, count_builders(wishes.jobs, len(devices))) as engine:
         return _tune(engine, wanted, Path(path), meter, wishes, watch)
