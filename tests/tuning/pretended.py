@@ -52,7 +52,7 @@ class PretendedBench:
 
     def time(self, asked: Asked, guard: Guard) -> Timing:
         new = asked.kernels[0]
-        if len(asked.kernels) <= 2:
+        if asked.most_times < float("inf"):  # not the last round
             with Path(self.meter.log).open("a") as log:
                 log.write(json.dumps({"name": new.name, "pid": os.getpid(), "beside": len(asked.kernels)}) + "\n")
         guard.begin("its launches", asked.limit_seconds)

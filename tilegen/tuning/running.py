@@ -101,6 +101,7 @@ class Run:
         self.best: Record | None = None
         self.counted = 0  # candidates that were timed
         self.lost_in_a_row = 0
+        self.notes: list[str] = []
 
     # ------------------------------------------------------------ what there is
     def resume(self, known: Iterable[Record], candidates: Iterable[Candidate]) -> None:
@@ -134,20 +135,23 @@ class Run:
         self.finish()
 
     def work(self) -> None:
-        """Until the queue is empty and nothing is under way."""
-        while self.queue or self.building or self.ready or self.timing:
+        """Until nothing is under way, and the queue is empty or the budget spent."""
+        while True:
             if self.is_spent:
-                self.stop_building()
-                if not self.timing:
-                    return
+                self.put_back()
+            if not (self.building or self.ready or self.timing or (self.queue and not self.is_spent)):
+                return
             workers = self.engine.list_workers()
             self.submit(workers)
             self.look(workers)
             self.watch(self.state())
 
-    def stop_building(self) -> None:
-        for _, future in (*self.building.values(), *(self.ready if self.terms.is_over else ())):
+    def put_back(self) -> None:
+        """Give up what is being built; where the time is over, also what waits for a device."""
+        given_up = [*self.building.values(), *(self.ready if self.terms.is_over else ())]
+        for candidate, future in reversed(given_up):
             future.cancel()
+            self.queue.appendleft(candidate)
         self.building.clear()
         if self.terms.is_over:
             self.ready.clear()
@@ -163,7 +167,7 @@ class Run:
                 candidate = self.queue.popleft()
                 self.building[address] = candidate, self.engine.submit(address, build_task, candidate, self.terms.meter)
         for address in measurers:
-            if address not in self.timing and self.ready and not self.terms.is_over:
+            if address not in self.timing and self.ready:
                 self.time(address, *self.ready.popleft(), workers=workers)
 
     def time(self, address: str, candidate: Candidate, future: Future, workers: Mapping[str, bool]) -> None:
@@ -285,25 +289,16 @@ class Run:
         return [*few, first] if is_apart and first is not None else few
 
     def finish(self) -> None:
-        """The best few in turns, in more rounds. What ends the process then is noted, and they keep what they had."""
+        """The best few in turns, in more rounds; where that fails twice, they keep what they had, and a note says so."""
         few, number = self.list_finalists(), 1 + max((r.final for r in self.records.values()), default=0)
         if len(few) < 2 or (self.counted == 0 and all(r.final for r in few)):
             return
-        workers = self.engine.list_workers()
-        measurer = next((a for a, measures in workers.items() if measures), "")
-        if not measurer or all(workers.values()):
+        for _ in range(2):
+            rounds = self.time_together([r.key for r in few])
+            if rounds:
+                break
+        else:
             return
-        kernels = [self.prepare(r.key, workers) for r in few]
-        asked = replace(self.terms.ask(_FINAL_TIMES * self.terms.rounds), most_times=float("inf"))
-        future = self.engine.submit(measurer, time_task, asked, self.terms.meter, *kernels)
-        begun = time.monotonic()
-        while future.status == "pending" and measurer in self.engine.list_workers():
-            wait_quietly(future)
-            if time.monotonic() - begun > 10 * self.terms.limit_seconds + _EXTRA_SECONDS:
-                return
-        if future.status != "finished" or future.result().outcome:
-            return
-        rounds = future.result().rounds
         fastest = min(rounds, key=lambda key: median(rounds[key]))
         for record in few:
             ratio = paired_ratio(rounds[fastest], rounds[record.key]).median
@@ -311,6 +306,28 @@ class Run:
                 replace(record, us=_round(rounds[record.key]), ratio=round(ratio, 4), beside=fastest, final=number)
             )
         self.best = choose_best(list(self.records.values()))
+
+    def time_together(self, keys: Sequence[str]) -> Mapping[str, tuple[float, ...]]:
+        """The times of some candidates in turns; {} where it fails."""
+        workers = self.engine.list_workers()
+        measurer = next((a for a, measures in workers.items() if measures), "")
+        if not measurer or all(workers.values()):
+            self.notes.append("the best few did not take turns once more: no process is left for them")
+            return {}
+        kernels = [self.prepare(key, workers) for key in keys]
+        asked = replace(self.terms.ask(_FINAL_TIMES * self.terms.rounds), most_times=float("inf"))
+        future = self.engine.submit(measurer, time_task, asked, self.terms.meter, *kernels)
+        timed = _Timed(self.candidates[keys[0]], future, "", time.monotonic())
+        while future.status == "pending" and measurer in self.engine.list_workers() and not self.is_late(timed):
+            wait_quietly(future)
+        if future.status == "finished":
+            timing = future.result()
+            outcome, message = timing.outcome, timing.message
+        else:
+            timing, (outcome, message) = None, self.say_lost(keys[0], future)
+        if outcome:
+            self.notes.append(f"the best few did not take turns once more: {outcome}, {message}")
+        return timing.rounds if timing is not None and not outcome else {}
 
     def state(self) -> State:
         done, left = len(self.records), len(self.queue) + len(self.building) + len(self.ready) + len(self.timing)

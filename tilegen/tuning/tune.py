@@ -73,7 +73,7 @@ class TuneResult:
 
     ``text``: the spec with the best written in. ``left_out``: what cannot be built, with the reason. ``measured``: how
     many candidates this run has timed. ``unlisted``: assignments of params beyond those that are looked at.
-    ``untried``: candidates that the budget has left.
+    ``untried``: candidates that the budget has left. ``notes``: what did not go as it should.
     """
 
     spec: str
@@ -87,6 +87,7 @@ class TuneResult:
     measured: int
     unlisted: int
     untried: int
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ def _tune(
     return TuneResult(
         wanted.spec.path, environment, tuple(records), best, run.records.get(plain.key), _text_of(run, best, wanted),
         tuple(one for one in ranked if isinstance(one, LeftOut)), skipped, run.counted,
-        count_assignments(wanted.choices) - len(assignments), len(run.queue),
+        count_assignments(wanted.choices) - len(assignments), len(run.queue), tuple(run.notes),
     )  # fmt: skip
 
 

@@ -1,0 +1,172 @@
+"""The engine of tuning, with all its processes, on a device that is pretended: faults, a killed client, another client."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("distributed")
+pytest.importorskip("filelock")
+
+from distributed import Client
+from tuning.pretended import HERE, Pretended, draw_us
+
+from tilegen.errors import InputError
+from tilegen.tuned import read_records
+from tilegen.tuning import PLAIN, TuneResult, TuneWishes, engine, tune
+
+SPEC = """\
+kernel: move
+params: {M: {default: 64}, N: 512, T: {choices: [128, 32, 64, 96, 160, 192, 1056]}}
+grid: {bx: M}
+threads: T
+buffers:
+  X: {scope: global, dtype: float32, shape: [M, N]}
+  Y: {scope: global, dtype: float32, shape: [M, N]}
+ops:
+  - copy: {src: "X[bx : +1]", dst: "Y[bx : +1]"}
+"""
+T = (128, 32, 64, 96, 160, 192)
+NAMES = {PLAIN, *(f"T = {t}" for t in T[1:])}
+
+
+def run_it(folder: Path, *wrongs: tuple[str, str], measurers: int = 1, **wishes: Any) -> TuneResult:
+    meter = Pretended(str(folder / "log"), wrongs)
+    asked = TuneWishes(**{"limit_seconds": 1.0, "jobs": 1, **wishes})
+    return tune(SPEC, folder / "move.tune.jsonl", asked, meter, [{}] * measurers)
+
+
+def ran(folder: Path) -> Counter[str]:
+    return Counter(json.loads(line)["name"] for line in (folder / "log").read_text().splitlines())
+
+
+@pytest.fixture(scope="module")
+def wronged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, TuneResult]]:
+    """One kernel hangs, one faults, and one process is killed, in one run over two devices."""
+    folder = tmp_path_factory.mktemp("wronged")
+    wrongs = (("T = 32", "hang"), ("T = 64", "fault"), ("T = 96", "kill"))
+    yield folder, run_it(folder, *wrongs, measurers=2)
+
+
+def test_what_goes_wrong_takes_its_candidate_and_no_other(wronged: tuple[Path, TuneResult]) -> None:
+    _, result = wronged
+    outcomes = {r.name: r.outcome for r in result.records}
+    assert {n: o for n, o in outcomes.items() if n in NAMES} == {
+        PLAIN: "measured", "T = 32": "hung", "T = 64": "faulted", "T = 96": "lost",
+        "T = 160": "measured", "T = 192": "measured",
+    }  # fmt: skip
+    messages = {r.outcome: r.message for r in result.records if r.outcome != "measured"}
+    assert messages["hung"] == "no end of its launches within 1 s"
+    assert messages["faulted"] == "an illegal memory access was encountered"
+    assert [one.name for one in result.left_out] == ["T = 1056"] and "1024" in result.left_out[0].why
+
+
+def test_the_best_is_that_of_the_device(wronged: tuple[Path, TuneResult]) -> None:
+    _, result = wronged
+    measured = [r for r in result.records if r.outcome == "measured"]
+    assert result.best.name == min((r.name for r in measured), key=draw_us)
+    assert result.best.final == 1 and result.best.ratio == 1.0 and result.plain is not None
+    assert result.plain.ratio == pytest.approx(draw_us(PLAIN) / draw_us(result.best.name), abs=1e-3)
+    assert all(r.us == (pytest.approx(draw_us(r.name)),) * 3 for r in measured)
+
+
+def test_what_was_lost_is_tried_again_and_what_hung_never(wronged: tuple[Path, TuneResult]) -> None:
+    folder, first = wronged
+    before = ran(folder)
+    result = run_it(folder)
+    new = ran(folder) - before
+    assert new == {"T = 96": 1}
+    assert {r.name: r.outcome for r in result.records}["T = 96"] == "measured"
+    assert result.measured == 1 and len(result.records) == len(first.records)
+
+
+def test_a_killed_client_goes_on_and_measures_nothing_twice(tmp_path: Path) -> None:
+    (tmp_path / "move.yaml").write_text(SPEC.replace("choices: [128, 32, 64, 96, 160, 192, 1056]", "choices: [224]"))
+    file = tmp_path / "kept.jsonl"
+    command = [sys.executable, str(Path(__file__).with_name("client.py")), "move.yaml", str(file), "log"]
+    client = subprocess.Popen(command, cwd=tmp_path)
+    try:
+        until = time.monotonic() + 60
+        while (not file.exists() or len(file.read_text().splitlines()) < 2) and time.monotonic() < until:
+            time.sleep(0.05)
+        with pytest.raises(InputError, match="TG608: another `tilegen tune` has .* open"):
+            tune(SPEC, file, TuneWishes(), Pretended("other"), [{}])
+    finally:
+        client.send_signal(signal.SIGKILL)
+        client.wait()
+    kept = read_records(file).records
+    assert 2 <= len(kept) < 5
+    with file.open("a") as torn:  # what a killed process may leave
+        torn.write('{"tilegen_tune": 1, "key": "')
+    time.sleep(0.5)
+    assert subprocess.run(command, cwd=tmp_path, timeout=60).returncode == 0
+    found = read_records(file)
+    assert found.unread == 1 and {r.outcome for r in found.records} == {"measured"}
+    again = ran(tmp_path)
+    in_flight = 1  # when the client was killed, its result had not been kept
+    assert set(again) >= {r.name for r in kept} and all(again[r.name] == 1 for r in kept)
+    assert sum(again.values()) - len(again) <= in_flight
+
+
+# ---------------------------------------------------------------- at a scheduler
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A scheduler with one process that measures and one that builds, as docs/tuning.md starts them."""
+    folder = tmp_path_factory.mktemp("scheduler")
+    dask, known = str(Path(sys.executable).with_name("dask")), str(folder / "scheduler.json")
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "DASK_LOGGING__DISTRIBUTED": "critical"}
+    worker = [dask, "worker", "--scheduler-file", known, "--nthreads", "1", "--no-dashboard"]
+    commands = [
+        [dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", known, "--no-dashboard"],
+        [*worker, "--resources", "gpu=1"], worker,
+    ]  # fmt: skip
+    running = []
+    try:
+        for command in commands:
+            running.append(subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL))
+        until = time.monotonic() + 60
+        while not Path(known).exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        with Client(scheduler_file=known, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        yield str(json.loads(Path(known).read_text())["address"])
+    finally:
+        for process in reversed(running):
+            process.terminate()
+            process.wait()
+
+
+def test_a_budget_of_candidates_and_another_device_at_a_scheduler(tmp_path: Path, address: str) -> None:
+    result = run_it(tmp_path, scheduler=address, candidates=2)
+    assert result.notes == ()
+    assert result.measured == 2 and result.untried >= 3 and ran(tmp_path).total() == 2
+    other = Pretended(str(tmp_path / "log"), here=replace(HERE, device="another device"))
+    file = tmp_path / "move.tune.jsonl"
+    second = tune(SPEC, file, TuneWishes(scheduler=address, candidates=1), other, [])
+    assert str(second.skipped) == f"4 results of another device or version ({HERE})"
+    assert second.measured == 1 and second.environment.device == "another device"
+
+
+def test_a_budget_that_fits_no_candidate(tmp_path: Path, address: str) -> None:
+    with pytest.raises(InputError, match=r"TG609: the budget of 0 s ended before any candidate was measured"):
+        run_it(tmp_path, scheduler=address, seconds=0.0)
+
+
+def test_processes_of_another_version_are_refused(tmp_path: Path, address: str, monkeypatch: Any) -> None:
+    mine = engine.describe_process() | {"tilegen": "0.0.1"}
+    monkeypatch.setattr(engine, "describe_process", partial(dict, mine), raising=True)
+    monkeypatch.setattr(engine.Engine, "ask", lambda *_: {address: mine | {"tilegen": "0.2.0"}})
+    with pytest.raises(InputError, match=r"TG610: the process at .* has tilegen 0.2.0, and this one has 0.0.1"):
+        run_it(tmp_path, scheduler=address)
