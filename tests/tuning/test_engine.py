@@ -1,4 +1,4 @@
-"""The engine of tuning, with all its processes, on a device that is pretended: faults, a killed client, another client."""
+"""The engine of tuning, all its processes, on a device that is pretended: faults, a killed client, a second one."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_killed_client_goes_on_and_measures_nothing_twice(tmp_path: Path) -> N
         until = time.monotonic() + 60
         while (not file.exists() or len(file.read_text().splitlines()) < 2) and time.monotonic() < until:
             time.sleep(0.05)
-        with pytest.raises(InputError, match="TG608: another `tilegen tune` has .* open"):
+        with pytest.raises(InputError, match=r"TG608: another `tilegen tune` has .* open"):
             tune(SPEC, file, TuneWishes(), Pretended("other"), [{}])
     finally:
         client.send_signal(signal.SIGKILL)

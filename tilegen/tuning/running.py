@@ -288,10 +288,13 @@ class Run:
         is_apart = first is not None and first.outcome == MEASURED and first not in few
         return [*few, first] if is_apart and first is not None else few
 
-    def finish(self) -> None:
-        """The best few in turns, in more rounds; where that fails twice, they keep what they had, and a note says so."""
+    def finish(self, is_again: bool = False) -> None:
+        """The best few in turns, in more rounds, unless nothing is new.
+
+        Where that fails twice, they keep what they had, and a note says so.
+        """
         few, number = self.list_finalists(), 1 + max((r.final for r in self.records.values()), default=0)
-        if len(few) < 2 or (self.counted == 0 and all(r.final for r in few)):
+        if len(few) < 2 or (self.counted == 0 and all(r.final for r in few) and not is_again):
             return
         for _ in range(2):
             rounds = self.time_together([r.key for r in few])

@@ -54,7 +54,7 @@ class TuneWishes:
 
     ``seconds`` until no more candidate begins, and ``candidates`` that are timed at most. ``scheduler``: of
     dask.distributed, "" for processes here, of which there are ``jobs``. ``limit_seconds``: after which a kernel counts
-    as hung. ``seed``: of the data.
+    as hung. ``seed``: of the data. ``again``: the best few of the file take turns once more, and nothing else is timed.
     """
 
     over: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -65,6 +65,7 @@ class TuneWishes:
     rounds: int = 15
     limit_seconds: float = 20.0
     seed: int = 1
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,7 @@ def _tune(
     with append_to(path) as keep:
         run = Run(engine, terms, keep, watch)
         run.resume(known, sort_candidates([plain, *listed], plain.key))
-        run.go()
+        run.finish(is_again=True) if wishes.again else run.go()
     records = sorted(run.records.values(), key=lambda r: r.median_us)
     best = choose_best(records)
     if best is None:
