@@ -25,7 +25,7 @@ from typing import Any
 from gpu_files import gpu_file
 
 from tilegen.tuned import MEASURED, read_records
-from tilegen.tuning import TuneResult, TuneWishes, tune
+from tilegen.tuning import Devices, TuneResult, TuneWishes, tune
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "docs" / "results" / "tune"
@@ -159,7 +159,7 @@ def tune_wrongly(folder: Path, jobs: int) -> dict[str, Any]:
         log.unlink(missing_ok=True)
         meter = WrongMeter(known.capability, own, str(log))
         begun = time.monotonic()
-        result = tune(MOVE, file, TuneWishes(jobs=jobs, limit_seconds=5.0), meter, measurers)
+        result = tune(MOVE, file, TuneWishes(jobs=jobs, limit_seconds=5.0), Devices(meter, measurers))
         ran = Counter(log.read_text(encoding="utf-8").splitlines()) if log.exists() else Counter()
         found[turn] = {
             "seconds": round(time.monotonic() - begun, 1), "ran": dict(ran), "notes": list(result.notes),
@@ -196,7 +196,7 @@ def be_client(file: str, log: str, jobs: int) -> None:
     from tilegen.tuning.gpu_bench import find_gpus
 
     known, measurers = find_gpus()
-    tune(MOVE, file, TuneWishes(jobs=jobs), WrongMeter(known.capability, (), log), measurers)
+    tune(MOVE, file, TuneWishes(jobs=jobs), Devices(WrongMeter(known.capability, (), log), measurers))
 
 
 # ---------------------------------------------------------------- everything

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
@@ -31,13 +32,14 @@ from tilegen.render.programs import workspace_bytes
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import declared_buffers
 from tilegen.spec.program import Program
+from tilegen.tuned import find_tuned
 
 _KEPT_SIZES = 64  # sets of runtime parameters whose descriptors' extents are kept
 
 
 def compile(
     spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, *,
-    check_values: bool = False,
+    check_values: bool = False, tuned: str | Path | None = None,
 ) -> Kernel:  # fmt: skip
     """The kernel of a spec as a function of arrays: ``compile("specs/transpose_tile.yaml")(x, y)``.
 
@@ -49,8 +51,15 @@ def compile(
     ``check_values``: each call first looks on the device at what the spec promises of its arrays (``values``,
     ``distinct``, ``offsets``) and waits for that. A call that breaks a promise then ends with CallError TG716, which
     names the element, and launches nothing.
+
+    ``tuned``: a file that `tilegen tune` wrote. The best of its results for this GPU is taken, for the spec's own arch
+    where ``arch`` is not given; InputError TG611 where there is none.
     """
-    spec = load(spec, arch, params)
+    if tuned is not None:
+        spec = load(find_tuned(spec, tuned, arch, params).source)
+        arch = spec.arch
+    else:
+        spec = load(spec, arch, params)
     if arch is None:
         found = device_arch(spec.arch)
         spec = spec if found == spec.arch else load(spec, found)

@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tuning.pretended import Pretended
 
-from tilegen.tuning import TuneWishes, tune
+from tilegen.tuning import Devices, TuneWishes, tune
 
 if __name__ == "__main__":
     spec, file, log = sys.argv[1:]
-    tune(spec, file, TuneWishes(over={"T": (32, 64, 96, 128)}), Pretended(log, seconds=0.3), [{}])
+    tune(spec, file, TuneWishes(over={"T": (32, 64, 96, 128)}), Devices(Pretended(log, seconds=0.3), [{}]))

@@ -25,7 +25,7 @@ from tuning.pretended import HERE, Pretended, draw_us
 
 from tilegen.errors import InputError
 from tilegen.tuned import read_records
-from tilegen.tuning import PLAIN, TuneResult, TuneWishes, engine, tune
+from tilegen.tuning import PLAIN, Devices, TuneResult, TuneWishes, engine, tune
 
 SPEC = """\
 kernel: move
@@ -45,7 +45,7 @@ NAMES = {PLAIN, *(f"T = {t}" for t in T[1:])}
 def run_it(folder: Path, *wrongs: tuple[str, str], measurers: int = 1, **wishes: Any) -> TuneResult:
     meter = Pretended(str(folder / "log"), wrongs)
     asked = TuneWishes(**{"limit_seconds": 1.0, "jobs": 1, **wishes})
-    return tune(SPEC, folder / "move.tune.jsonl", asked, meter, [{}] * measurers)
+    return tune(SPEC, folder / "move.tune.jsonl", asked, Devices(meter, [{}] * measurers))
 
 
 def ran(folder: Path) -> Counter[str]:
@@ -102,7 +102,7 @@ def test_a_killed_client_goes_on_and_measures_nothing_twice(tmp_path: Path) -> N
         while (not file.exists() or len(file.read_text().splitlines()) < 2) and time.monotonic() < until:
             time.sleep(0.05)
         with pytest.raises(InputError, match=r"TG608: another `tilegen tune` has .* open"):
-            tune(SPEC, file, TuneWishes(), Pretended("other"), [{}])
+            tune(SPEC, file, TuneWishes(), Devices(Pretended("other"), [{}]))
     finally:
         client.send_signal(signal.SIGKILL)
         client.wait()
@@ -154,7 +154,7 @@ def test_a_budget_of_candidates_and_another_device_at_a_scheduler(tmp_path: Path
     assert result.measured == 2 and result.untried >= 3 and ran(tmp_path).total() == 2
     other = Pretended(str(tmp_path / "log"), here=replace(HERE, device="another device"))
     file = tmp_path / "move.tune.jsonl"
-    second = tune(SPEC, file, TuneWishes(scheduler=address, candidates=1), other, [])
+    second = tune(SPEC, file, TuneWishes(scheduler=address, candidates=1), Devices(other))
     assert str(second.skipped) == f"4 results of another device or version ({HERE})"
     assert second.measured == 1 and second.environment.device == "another device"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import click
@@ -28,17 +28,24 @@ from tilegen.bench import (
 from tilegen.cli.console import current_color, print_data, print_diagnostic, print_json
 from tilegen.cli.functions import find_function, names_function
 from tilegen.cli.options import Manner
-from tilegen.cli.several import do_all, read_specs, sort_out, try_all
+from tilegen.cli.several import do_all, read_specs, sort_out, take_tuned, try_all
 from tilegen.cli.sharing import open_gpu
 from tilegen.errors import EnvironmentLack, TilegenError
 from tilegen.pipeline import Built, BuiltProgram, build, load
 from tilegen.verifying import HERE
 
 
-def bench_command(
-    specs: Sequence[str], form: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int | float],
-    jobs: int = 1,
-) -> int:  # fmt: skip
+@dataclass(frozen=True)
+class BenchSpecs:
+    """What is measured: specs as they were named, what was set, and a file of results of which the best is taken."""
+
+    specs: Sequence[str]
+    arch: str | None = None
+    settings: Mapping[str, int | float] = field(default_factory=dict)
+    tuned: str = ""
+
+
+def bench_command(asked: BenchSpecs, wishes: BenchWishes, manner: Manner) -> int:
     """Measure every spec, and print each result as it comes, or one picture.
 
     All are built, compiled and compared before the first is timed, several side by side; nothing runs beside what is
@@ -56,7 +63,8 @@ def bench_command(
         wanted = "write module:function" if ":" in name else f"did you mean {nearest_peer(name)!r}?"
         message = f"{name[:40]!r} is no peer; {wanted}"
         raise click.BadParameter(message, param_hint="'--against'") from None
-    sources, manner = read_specs(specs), Manner(form, jobs=jobs)
+    arch, settings, form, jobs = asked.arch, asked.settings, manner.form, manner.jobs
+    sources = take_tuned(read_specs(asked.specs), asked.tuned, arch, settings)
     names = tuple(sources)
 
     def make(name: str, processes: int = 1) -> Built | BuiltProgram:

@@ -14,7 +14,7 @@ from tilegen.cli.console import current_color, diagnostic_data, print_data, prin
 from tilegen.cli.ending import SeveralFailed, print_errors
 from tilegen.cli.explaining import add_resources, describe_resources
 from tilegen.cli.options import Manner
-from tilegen.cli.several import do_all, read_specs
+from tilegen.cli.several import do_all, read_specs, take_tuned
 from tilegen.cli.writing import read_text, write_together
 from tilegen.decisions import Operation, count_words
 from tilegen.errors import Diagnostic, SpecError, TilegenError
@@ -33,6 +33,7 @@ class BuildWishes:
     settings: Mapping[str, int | float] = field(default_factory=dict)
     compiles: bool = False
     checks: bool = False
+    tuned: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,10 @@ def build_command(wishes: BuildWishes, manner: Manner, watches: bool = False) ->
 
 
 def _build(wishes: BuildWishes, manner: Manner) -> int:
-    sources, folder = read_specs(wishes.specs), Path(wishes.folder)
+    sources, folder = (
+        take_tuned(read_specs(wishes.specs), wishes.tuned, wishes.arch, wishes.settings),
+        Path(wishes.folder),
+    )
     names = tuple(sources)
     share = max(1, manner.jobs // len(names))
     is_alone = len(names) == 1

@@ -19,9 +19,9 @@ import click
 from tilegen import __version__
 from tilegen.cli.configuration import option_defaults, read_configuration
 from tilegen.cli.ending import end_safely
+from tilegen.cli.measured import bench, trace, tune
 from tilegen.cli.options import (
     START_KINDS,
-    BenchCommand,
     complete_codes,
     is_typed,
     read_manner,
@@ -34,6 +34,7 @@ from tilegen.cli.options import (
     with_pass,
     with_spec_options,
     with_specs,
+    with_tuned,
 )
 
 
@@ -119,6 +120,7 @@ def init(name: str, kind: str) -> int:
 @click.option("--compile", "compiles", is_flag=True, help="Compile for the arch, without a GPU, and report resources.")
 @click.option("--check", "checks", is_flag=True, help="Write nothing; say which outputs are stale, with exit code 1.")
 @click.option("--watch", "watches", is_flag=True, help="Build again whatever changes, until Ctrl-C.")
+@with_tuned
 @with_manner
 @with_color
 def build(
@@ -139,7 +141,7 @@ def build(
         raise click.UsageError("--watch builds files: it takes no standard input, --check or --format json")
     if output == "-" or watches:
         manner["form"] = "text"  # whatever the configuration says
-    wishes = BuildWishes(specs, output, arch, settings, compiles, checks)
+    wishes = BuildWishes(specs, output, arch, settings, compiles, checks, manner.pop("tuned"))
     return build_command(wishes, read_manner(**manner), watches)
 
 
@@ -254,71 +256,9 @@ def explain(
     return explain_command(wishes, PageWishes(form, access, compiles, shows_all, only))
 
 
-@cli.command(cls=BenchCommand, short_help="Time the kernel beside what would be called instead.")
-@with_specs
-@click.option(
-    "--against", multiple=True, metavar="NAME",
-    help="Only these peers, beside the copy where nothing is multiplied: cublas, torch, torch.compile, cupy, triton; "
-    "or module:function of your own, over torch tensors by the names of the spec's arrays, as it stands and compiled. "
-    "Several may follow.  [default: all named but torch.compile, which is slow to start]",
-)  # fmt: skip
-@click.option("--rounds", type=click.IntRange(1, 10_000), default=30, show_default=True, help="Samples of each.")
-@click.option("--seed", type=click.IntRange(0, 65535), default=1, show_default=True, help="Seed of the data.")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True,
-    help="json prints JSON on stdout, errors too; svg is a picture for documents.",
-)  # fmt: skip
-@with_spec_options
-@with_jobs
-@with_color
-def bench(
-    specs: tuple[str, ...], against: tuple[str, ...], rounds: int, seed: int, form: str, arch: str | None,
-    settings: dict[str, int | float], jobs: int,
-) -> int:  # fmt: skip
-    """Check SPEC's kernel on the GPU, then time it: bytes in a second, and ratios to the device's copy and to peers.
-
-    Of a gemm: operations in a second beside bare loops of products, and errors beside those of cuBLAS.
-
-    All run in turns in one process, on random data, over buffers larger than the L2. A ratio is the peer's time over
-    the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason. SPEC
-    may be -, standard input. Several are all built before the first is timed, and nothing runs beside it.
-    """
-    share_cores(specs, jobs)
-    from tilegen.bench import BenchWishes
-    from tilegen.cli.benching import bench_command
-
-    return bench_command(specs, form, BenchWishes(against, rounds, seed), arch, settings, jobs)
-
-
-@cli.command(short_help="When each wait began and ended: a timeline beside the predicted one.")
-@with_one_spec
-@click.option(
-    "-o", "output", metavar="FILE", help="The file to write, JSON for Perfetto.  [default: KERNEL.trace.json]"
-)
-@click.option(
-    "--device", type=click.Choice(["auto", "gpu", "ptx"]), default="auto", show_default=True,
-    help="Where: ptx runs what the compiler makes in NumPy, and counts instead of times; auto takes the GPU if there is one.",
-)  # fmt: skip
-@click.option("--ctas", type=click.IntRange(1, 4096), default=32, show_default=True, help="CTAs to trace, at least.")
-@click.option(
-    "--stamps", type=click.IntRange(16, 1 << 20), default=4096, show_default=True, metavar="N",
-    help="Records of 16 bytes for each thread that stamps, a power of two.",
-)  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="Seed of the inputs.")
-@with_pass
-@with_spec_options
-@with_format
-@with_jobs
-@with_color
-def trace(**options: Any) -> int:
-    """Prove SPEC's kernel, run it with stamps around waits, copies, products and syncs, and write a timeline.
-
-    FILE opens in Perfetto (ui.perfetto.dev): a row for each role of each CTA, and below it what `explain --events`
-    predicts. Every order that the proof claims is compared with the stamps. `explain --events --measured FILE` reads it.
-    """
-    from tilegen.cli.tracing import TraceOptions, trace_command
-
-    return trace_command(TraceOptions(**options))
+cli.add_command(bench)
+cli.add_command(tune)
+cli.add_command(trace)
 
 
 @cli.command(short_help="A layout: described, located, converted, drawn.")

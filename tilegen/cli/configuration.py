@@ -14,10 +14,10 @@ CODE = "TG605"
 _HEAD = re.compile(r"\s*\[\s*tool\s*\.\s*tilegen\b")
 # Which option of which command each key is.
 KEYS: dict[str, dict[str, str]] = {
-    "arch": {"build": "arch", "verify": "arch", "explain": "arch", "bench": "arch"},
+    "arch": {"build": "arch", "verify": "arch", "explain": "arch", "bench": "arch", "tune": "arch"},
     "out": {"build": "output"},
-    "jobs": {"build": "jobs", "verify": "jobs", "explain": "jobs", "bench": "jobs"},
-    "format": {name: "form" for name in ("build", "verify", "explain", "bench", "layout", "doctor")},
+    "jobs": {"build": "jobs", "verify": "jobs", "explain": "jobs", "bench": "jobs", "tune": "jobs"},
+    "format": {name: "form" for name in ("build", "verify", "explain", "bench", "tune", "layout", "doctor")},
 }
 
 

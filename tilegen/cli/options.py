@@ -92,6 +92,7 @@ def with_spec_options(command: Command) -> Command:
     return arch(settings(command))
 
 
+with_tuned = click.option("--tuned", default="", metavar="FILE", help="Take the best of what `tilegen tune` measured.")
 with_pass = click.option("--pass", "pass_name", metavar="NAME", help="Of a spec with passes: the pass NAME alone.")
 
 

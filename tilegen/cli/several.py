@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import TypeVar
 
+from tilegen.cli.console import print_note
 from tilegen.cli.ending import Bug, SeveralFailed, describe_bug, print_errors
 from tilegen.cli.options import Manner
 from tilegen.cli.progress import watch_progress
@@ -75,6 +76,26 @@ def sort_out(found: Sequence[Result | TilegenError], manner: Manner) -> list[Res
 def read_specs(words: Sequence[str]) -> dict[str, Word]:
     """Each spec as it was named, once, and what that stands for; other processes have no standard input."""
     return {word: read_spec(word) for word in dict.fromkeys(words)}
+
+
+def take_tuned(
+    sources: dict[str, Word], tuned: str, arch: str | None, settings: Mapping[str, int | float]
+) -> dict[str, Word]:
+    """The specs with the best of a file of results written in; a note names it, and what of the file did not count.
+
+    As they are where no file is named. Raises InputError TG611 for a spec that the file has nothing of.
+    """
+    if not tuned:
+        return sources
+    from tilegen.tuned import find_tuned
+
+    found: dict[str, Word] = {}
+    for name, source in sources.items():
+        one = find_tuned(source, tuned, arch, settings)
+        found[name] = one.source
+        skipped = f"; skipped: {one.skipped}" if str(one.skipped) else ""
+        print_note(f"{name}: tuned, {one.record.name}, {one.record.median_us:.2f} us when measured{skipped}")
+    return found
 
 
 def _load_what_builds() -> None:

@@ -3,6 +3,6 @@
 tune("gemm.yaml", "gemm.tune.jsonl", TuneWishes(seconds=300, jobs=16)).best
 """
 
-from tilegen.tuning.tune import PLAIN, TuneResult, TuneWishes, tune
+from tilegen.tuning.tune import PLAIN, Devices, TuneResult, TuneWishes, tune
 
-__all__ = ["PLAIN", "TuneResult", "TuneWishes", "tune"]
+__all__ = ["PLAIN", "Devices", "TuneResult", "TuneWishes", "tune"]

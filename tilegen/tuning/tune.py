@@ -54,7 +54,8 @@ class TuneWishes:
 
     ``seconds`` until no more candidate begins, and ``candidates`` that are timed at most. ``scheduler``: of
     dask.distributed, "" for processes here, of which there are ``jobs``. ``limit_seconds``: after which a kernel counts
-    as hung. ``seed``: of the data. ``again``: the best few of the file take turns once more, and nothing else is timed.
+    as hung. ``seed``: of the data. ``arch`` and ``settings``: instead of what the spec says. ``again``: the best few of
+    the file take turns once more, and nothing else is timed.
     """
 
     over: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -66,6 +67,16 @@ class TuneWishes:
     limit_seconds: float = 20.0
     seed: int = 1
     again: bool = False
+    arch: str | None = None
+    settings: Mapping[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Devices:
+    """What measures: a kind of device, and the environment of each process here that has one."""
+
+    meter: Meter
+    measurers: Sequence[Mapping[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -110,22 +121,21 @@ class _Wanted:
 
 
 def tune(
-    source: spec_room.Source, path: str | Path, wishes: TuneWishes, meter: Meter | None = None,
-    measurers: Sequence[Mapping[str, str]] | None = None, arch: str | None = None,
-    settings: Mapping[str, int | float] | None = None, watch: Callable[[State], None] = lambda state: None,
+    source: spec_room.Source, path: str | Path, wishes: TuneWishes, devices: Devices | None = None,
+    watch: Callable[[State], None] = lambda state: None,
 ) -> TuneResult:  # fmt: skip
     """Measure the candidates of a spec, and append each result to the file at ``path`` as it comes.
 
-    What the file has of this spec and device is not measured again. ``meter`` and ``measurers``: what measures, by
-    default each GPU that this process sees, with the environment of each process. ``watch`` is told how far it is.
+    What the file has of this spec and device is not measured again. ``devices``: by default each GPU that this process
+    sees. ``watch`` is told how far it is.
 
     Raises SpecError for a wrong spec; InputError TG607 where there is nothing to choose, TG608 where another run has
     the file, TG609 where the budget ended before anything was measured, TG610 for processes that do not agree;
     EnvironmentLack TG502 without a GPU, TG507 without dask.distributed.
     """
     base = read_source(source)
-    spec = read_spec(base, arch, settings)
-    wanted = _Wanted(base, spec, arch, settings or {}, list_choices(spec, wishes.over))
+    spec = read_spec(base, wishes.arch, wishes.settings)
+    wanted = _Wanted(base, spec, wishes.arch, wishes.settings, list_choices(spec, wishes.over))
     if count_assignments(wanted.choices) < 2 and not may_vary(spec):
         message = f"kernel '{spec.kernel}' has nothing to choose: no param has choices, and no op is left to a chooser"
         hint = "write `T: {choices: [128, 256]}` in params, or name values by --over T=128,256"
@@ -133,13 +143,13 @@ def tune(
     _require_distributed()
     from tilegen.tuning.engine import count_builders, open_engine
 
-    if meter is None:
+    if devices is None:
         from tilegen.tuning.gpu_bench import GpuMeter, find_gpus
 
-        meter, measurers = (GpuMeter(), []) if wishes.scheduler else find_gpus()
-    devices = measurers or []
-    with _hold(Path(path)), open_engine(wishes.scheduler, devices, count_builders(wishes.jobs, len(devices))) as engine:
-        return _tune(engine, wanted, Path(path), meter, wishes, watch)
+        devices = Devices(GpuMeter()) if wishes.scheduler else Devices(*find_gpus())
+    builders = count_builders(wishes.jobs, len(devices.measurers))
+    with _hold(Path(path)), open_engine(wishes.scheduler, devices.measurers, builders) as engine:
+        return _tune(engine, wanted, Path(path), devices.meter, wishes, watch)
 
 
 def _require_distributed() -> None:

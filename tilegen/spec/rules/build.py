@@ -393,6 +393,7 @@ BUILD_RULES = {
     ),
     "TG503": Rule("a GPU of another arch", "Code for the spec's arch does not run on this GPU: use --arch."),
     "TG506": Rule("no PyTorch", "`tilegen.torch_op` registers an operator with PyTorch, 2.7 or later: install it."),
+    "TG507": Rule("no dask.distributed", "`tilegen tune` runs its processes by it: `pip install 'tilegen[tune]'`."),
 }
 
 
