@@ -41,6 +41,7 @@ SIZES = {
     "gemm": {"M": 128, "N": 256, "K": 704}, "gemm_batched": {"L": 2, "M": 72, "N": 64, "K": 704},
     "gemm_double": {"M": 72, "N": 64, "K": 104}, "gemm_f32": {"M": 70, "N": 66, "K": 230},
     "gemm_few_tiles": {"M": 21, "N": 11, "K": 1101}, "hgemm_shared_k": {"M": 32, "N": 32, "K": 640},
+    "gemm_choices": {"M": 256, "N": 128, "K": 192},
     "gemm_mma": {"M": 200, "N": 136, "K": 448}, "gemm_odd": {"M": 33, "N": 35, "K": 17},
     "gemm_pairs": {"M": 256, "N": 256, "K": 512}, "gemm_quantized": {"M": 80, "N": 96, "K": 1408},
     "gemm_residual": {"M": 80, "N": 96, "K": 704}, "gemm_silu": {"M": 80, "N": 64, "K": 1408},

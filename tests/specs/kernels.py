@@ -31,7 +31,7 @@ SPECS = [path for path in ALL_SPECS if path not in PROGRAMS]
 # Their proofs take longest, and a shorter one of each family stays: `make slow` has these.
 LONG = frozenset({
     "attention", "attention_hopper", "attention_varlen",
-    "blocks_so_far", "conv3x3", "gemm_batched", "gemm_bias_gelu", "gemm_double",
+    "blocks_so_far", "conv3x3", "gemm_batched", "gemm_bias_gelu", "gemm_choices", "gemm_double",
     "gemm_f32", "gemm_few_tiles", "gemm_fp8", "gemm_int8_rows", "gemm_mma", "gemm_odd", "gemm_pairs",
     "gemm_residual", "gemm_silu", "gemm_step1", "gemm_step4", "gemm_w8a16", "hgemm_cluster", "hgemm_persistent",
     "hgemm_ring", "hgemm_shared_k", "hgemm_step4", "permute_auto", "permute_ring", "row_statistics",

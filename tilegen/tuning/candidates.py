@@ -11,7 +11,7 @@ from typing import Any
 from tilegen.decisions import Choice
 from tilegen.errors import Diagnostic, InputError, SpecError
 from tilegen.near_words import suggest
-from tilegen.ops import WHOLE_OPS, find_op
+from tilegen.ops import find_op
 from tilegen.ops.op import Op
 from tilegen.pipeline import settle
 from tilegen.planner import plan_spec
@@ -105,16 +105,6 @@ def _list_with_sum(extents: Sequence[int], total: int) -> Iterator[tuple[int, ..
     most = sum(n - 1 for n in extents[1:])
     for first in range(max(0, total - most), min(extents[0] - 1, total) + 1):
         yield from ((first, *rest) for rest in _list_with_sum(extents[1:], total - first))
-
-
-def may_vary(spec: Spec | Program) -> bool:
-    """Whether a spec leaves anything to choosers: an op on whole arrays, ops that have orders, or layouts."""
-    if isinstance(spec, Program):
-        return False
-    call = find_whole(spec)
-    if call is not None:
-        return bool(WHOLE_OPS[call.op].candidates(call, spec))
-    return any(b.is_auto for b in spec.buffers) or any(map(_has_partition, outline(spec).calls))
 
 
 def find_whole(spec: Spec) -> WholeCall | None:

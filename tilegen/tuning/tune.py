@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilegen import spec as spec_room
 from tilegen.errors import Diagnostic, EnvironmentLack, InputError
+from tilegen.ops import WHOLE_OPS
 from tilegen.pipeline import build
 from tilegen.spec.data import Spec
 from tilegen.spec.pinning import Pins
@@ -32,10 +33,11 @@ from tilegen.tuning.candidates import (
     LeftOut,
     candidate_of,
     count_assignments,
+    find_whole,
     list_assignments,
     list_choices,
-    may_vary,
     read_pinned,
+    vary,
 )
 from tilegen.tuning.meters import Meter
 from tilegen.tuning.ranking import sort_candidates
@@ -136,7 +138,7 @@ def tune(
     base = read_source(source)
     spec = read_spec(base, wishes.arch, wishes.settings)
     wanted = _Wanted(base, spec, wishes.arch, wishes.settings, list_choices(spec, wishes.over))
-    if count_assignments(wanted.choices) < 2 and not may_vary(spec):
+    if count_assignments(wanted.choices) < 2 and not _has_other_ways(wanted):
         message = f"kernel '{spec.kernel}' has nothing to choose: no param has choices, and no op is left to a chooser"
         hint = "write `T: {choices: [128, 256]}` in params, or name values by --over T=128,256"
         raise InputError(Diagnostic("TG607", message, hint=hint))
@@ -150,6 +152,14 @@ def tune(
     builders = count_builders(wishes.jobs, len(devices.measurers))
     with _hold(Path(path)), open_engine(wishes.scheduler, devices.measurers, builders) as engine:
         return _tune(engine, wanted, Path(path), devices.meter, wishes, watch)
+
+
+def _has_other_ways(wanted: _Wanted) -> bool:
+    """Whether a chooser has anything else than a plain build takes. Raises SpecError for a spec that is refused."""
+    spec = wanted.spec
+    if isinstance(spec, Spec) and (call := find_whole(spec)) is not None:
+        return len(WHOLE_OPS[call.op].candidates(call, spec)) > 1
+    return bool(vary(wanted.plain))
 
 
 def _require_distributed() -> None:

@@ -109,9 +109,9 @@ COMMAND_RULES = {
     ),
     "TG607": Rule(
         "nothing to tune, or a param that --over cannot vary",
-        "`tilegen tune` tries values of params that are known when a kernel is built (`choices`, or --over), recipes of a "
-        "gemm or permute, orders of single ops, and layouts that are auto. A param that the launch gives has one kernel "
-        "for all its values.",
+        "`tilegen tune` tries values of params that are known when a kernel is built (`choices`, or --over), recipes "
+        "of a gemm or permute, orders of single ops, and layouts that are auto. A param that the launch gives has one "
+        "kernel for all its values.",
     ),
     "TG608": Rule(
         "a file of results that another run has open",
@@ -124,13 +124,13 @@ COMMAND_RULES = {
     ),
     "TG610": Rule(
         "processes of a scheduler that do not agree",
-        "Those that build and those that measure have the same version of tilegen, of dask.distributed and of Python, and "
-        "all that measure have GPUs of one kind with one driver and compiler: other times could not be compared.",
+        "Those that build and those that measure have the same version of tilegen, of dask.distributed and of Python, "
+        "and all that measure have GPUs of one kind with one driver and compiler: other times could not be compared.",
     ),
     "TG611": Rule(
         "no result of tuning for this spec and device",
-        "--tuned and tuned= take results of this spec, whatever its comments and choices are, with the same params set, "
-        "from the same GPU, driver, compiler and version of tilegen. What is of another is skipped, and counted.",
+        "--tuned and tuned= take results of this spec, whatever its comments and choices are, with the same params "
+        "set, from the same GPU, driver, compiler and version of tilegen. What is of another is skipped, and counted.",
     ),
     "TG690": Rule("a bug in tilegen", "An exception that no code here expects. Please report it with the spec."),
 }
