@@ -36,6 +36,7 @@ RUNNERS = {
     ("ptx", "sh"): "tests/ptx/test_specs.py",
     ("torch", "python"): "tests/gpu/test_gpu_torch.py",
     ("torch", "yaml"): "tests/operators/page.py",
+    ("tuning", "sh"): "tests/tuning/test_engine.py",
     ("tutorial", "console"): "tests/pages/test_tutorial.py",
     ("tutorial", "diff"): "tests/pages/test_tutorial.py",
     ("tutorial", "python"): "tests/pages/test_tutorial.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ pytest.importorskip("filelock")
 from distributed import Client
 from tuning.pretended import HERE, Pretended, draw_us
 
+from tilegen.cli import cli
 from tilegen.errors import InputError
 from tilegen.tuned import read_records
 from tilegen.tuning import PLAIN, Devices, TuneResult, TuneWishes, engine, tune
@@ -44,7 +46,7 @@ NAMES = {PLAIN, *(f"T = {t}" for t in T[1:])}
 
 def run_it(folder: Path, *wrongs: tuple[str, str], measurers: int = 1, **wishes: Any) -> TuneResult:
     meter = Pretended(str(folder / "log"), wrongs)
-    asked = TuneWishes(**{"limit_seconds": 1.0, "jobs": 1, **wishes})
+    asked = TuneWishes(**{"limit_seconds": 3.0, "jobs": 1, **wishes})
     return tune(SPEC, folder / "move.tune.jsonl", asked, Devices(meter, [{}] * measurers))
 
 
@@ -68,7 +70,7 @@ def test_what_goes_wrong_takes_its_candidate_and_no_other(wronged: tuple[Path, T
         "T = 160": "measured", "T = 192": "measured",
     }  # fmt: skip
     messages = {r.outcome: r.message for r in result.records if r.outcome != "measured"}
-    assert messages["hung"] == "no end of its launches within 1 s"
+    assert messages["hung"] == "no end of its launches within 3 s"
     assert messages["faulted"] == "an illegal memory access was encountered"
     assert [one.name for one in result.left_out] == ["T = 1056"] and "1024" in result.left_out[0].why
 
@@ -121,27 +123,54 @@ def test_a_killed_client_goes_on_and_measures_nothing_twice(tmp_path: Path) -> N
 
 
 # ---------------------------------------------------------------- at a scheduler
+PAGE = Path(__file__).parents[2] / "docs" / "tuning.md"
+
+
+def page_lines(begin: str) -> list[str]:
+    """The lines of the block of docs/tuning.md that has this among its words, without remarks."""
+    blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M)
+    (block,) = (b for b in blocks if begin in b)
+    return [line.partition("  #")[0].rstrip() for line in block.splitlines()]
+
+
+def start_line(line: str, more: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """A line of a shell as a process: what stands before the command is its environment."""
+    words = line.split()
+    env = dict(word.split("=", 1) for word in words[: words.index("dask")])
+    dask = str(Path(sys.executable).with_name("dask"))
+    env |= {"PYTHONPATH": str(Path(__file__).parents[1]), "DASK_LOGGING__DISTRIBUTED": "critical"}
+    command = [dask, *words[words.index("dask") + 1 :], *more]
+    return subprocess.Popen(command, cwd=folder, env=os.environ | env, stderr=subprocess.DEVNULL)
+
+
+def test_the_commands_of_the_page_are_commands() -> None:
+    lines = [*page_lines("pip install")[1:], page_lines("dask scheduler")[-1]]
+    assert len(lines) == 4
+    for line in lines:
+        program, name, *words = line.split()
+        assert program == "tilegen"
+        cli.commands[name].make_context(name, words)
+
+
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A scheduler with one process that measures and one that builds, as docs/tuning.md starts them."""
     folder = tmp_path_factory.mktemp("scheduler")
-    dask, known = str(Path(sys.executable).with_name("dask")), str(folder / "scheduler.json")
-    env = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1]), "DASK_LOGGING__DISTRIBUTED": "critical"}
-    worker = [dask, "worker", "--scheduler-file", known, "--nthreads", "1", "--no-dashboard"]
-    commands = [
-        [dask, "scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", known, "--no-dashboard"],
-        [*worker, "--resources", "gpu=1"], worker,
-    ]  # fmt: skip
+    known = folder / "scheduler.json"
+    start, measure, build, _ = page_lines("dask scheduler")
     running = []
     try:
-        for command in commands:
-            running.append(subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.DEVNULL))
+        more = ["--port", "0", "--scheduler-file", str(known), "--no-dashboard"]
+        running.append(start_line(start.replace("HOST", "127.0.0.1"), more, folder))
         until = time.monotonic() + 60
-        while not Path(known).exists() and time.monotonic() < until:
+        while not known.exists() and time.monotonic() < until:
             time.sleep(0.1)
-        with Client(scheduler_file=known, set_as_default=False) as client:
+        at = str(json.loads(known.read_text())["address"])
+        for line in (measure, build.replace("--nworkers 8", "--nworkers 1")):
+            running.append(start_line(line.replace("tcp://HOST:8786", at), ["--no-dashboard"], folder))
+        with Client(at, set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
-        yield str(json.loads(Path(known).read_text())["address"])
+        yield at
     finally:
         for process in reversed(running):
             process.terminate()

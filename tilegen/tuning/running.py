@@ -26,6 +26,7 @@ from tilegen.tuning.tasks import build_task, time_task, vary_task
 FINALISTS = 4  # take turns once more at the end, beside what a plain build is
 _FINAL_TIMES = 2  # as many rounds as before
 _LOOK_SECONDS = 0.25
+_WORDS_SECONDS = 1.0
 _AHEAD = 2  # candidates that are built for each device beside the one that is timed
 _MOST_LOST = 5  # processes that end one after another, with nothing measured between them
 _EXTRA_SECONDS = 120.0  # of a task beyond its limit, before it counts as lost
@@ -218,7 +219,9 @@ class Run:
         """What came of a candidate whose process has gone, or whose task has failed."""
         if future.status == "error" and not isinstance(error := future.exception(), KilledWorker):
             return "failed", f"{type(error).__name__}: {error}"[:300]
-        time.sleep(_LOOK_SECONDS)  # last words may come after the news
+        until = time.monotonic() + _WORDS_SECONDS  # last words may come after the news
+        while key not in self.engine.last_words and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS / 5)
         future.cancel()
         return self.engine.last_words.pop(key, (LOST, "its process has ended"))
 

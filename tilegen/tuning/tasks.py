@@ -31,7 +31,7 @@ from tilegen.tuning.ranking import rank_assignments
 TOPIC = "tilegen-tune"  # of events: the last words of a process that leaves
 _HUNG, _FAULTED = 3, 4  # exit codes
 _OPEN_SECONDS = 120.0
-_SECONDS_FOR_WORDS = 0.5  # until the scheduler has them
+_SECONDS_FOR_WORDS = 1.0  # until the scheduler has them
 _BACKSTOP_SECONDS = 5.0  # later, where no thread of Python runs any more
 _benches: dict[Meter, Bench] = {}  # of this process
 
