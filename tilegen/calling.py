@@ -53,7 +53,7 @@ def compile(
     names the element, and launches nothing.
 
     ``tuned``: a file that `tilegen tune` wrote. The best of its results for this GPU is taken, for the spec's own arch
-    where ``arch`` is not given; InputError TG611 where there is none.
+    where ``arch`` is not given; InputError TG614 where there is none.
     """
     if tuned is not None:
         spec = load(find_tuned(spec, tuned, arch, params).source)

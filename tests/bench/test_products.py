@@ -440,7 +440,7 @@ def test_names_after_against(spec: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     asked: list[tuple[Any, Any]] = []
     monkeypatch.setattr(
         "tilegen.cli.benching.bench_command",
-        lambda specs, form, wishes, arch, settings, jobs: asked.append((specs, wishes.against)) or 0,
+        lambda named, wishes, manner: asked.append((named.specs, wishes.against)) or 0,
     )
     one = str(spec)
     for words, wanted in (

@@ -103,7 +103,7 @@ def test_a_killed_client_goes_on_and_measures_nothing_twice(tmp_path: Path) -> N
         until = time.monotonic() + 60
         while (not file.exists() or len(file.read_text().splitlines()) < 2) and time.monotonic() < until:
             time.sleep(0.05)
-        with pytest.raises(InputError, match=r"TG608: another `tilegen tune` has .* open"):
+        with pytest.raises(InputError, match=r"TG611: another `tilegen tune` has .* open"):
             tune(SPEC, file, TuneWishes(), Devices(Pretended("other"), [{}]))
     finally:
         client.send_signal(signal.SIGKILL)
@@ -189,7 +189,7 @@ def test_a_budget_of_candidates_and_another_device_at_a_scheduler(tmp_path: Path
 
 
 def test_a_budget_that_fits_no_candidate(tmp_path: Path, address: str) -> None:
-    with pytest.raises(InputError, match=r"TG609: the budget of 0 s ended before any candidate was measured"):
+    with pytest.raises(InputError, match=r"TG612: the budget of 0 s ended before any candidate was measured"):
         run_it(tmp_path, scheduler=address, seconds=0.0)
 
 
@@ -197,5 +197,5 @@ def test_processes_of_another_version_are_refused(tmp_path: Path, address: str, 
     mine = engine.describe_process() | {"tilegen": "0.0.1"}
     monkeypatch.setattr(engine, "describe_process", partial(dict, mine), raising=True)
     monkeypatch.setattr(engine.Engine, "ask", lambda *_: {address: mine | {"tilegen": "0.2.0"}})
-    with pytest.raises(InputError, match=r"TG610: the process at .* has tilegen 0.2.0, and this one has 0.0.1"):
+    with pytest.raises(InputError, match=r"TG613: the process at .* has tilegen 0.2.0, and this one has 0.0.1"):
         run_it(tmp_path, scheduler=address)

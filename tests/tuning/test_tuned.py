@@ -80,19 +80,19 @@ def test_results_of_others_are_skipped_and_counted(file: Path) -> None:
     assert str(found.skipped) == (
         f"1 result of another spec, 1 result of another device or version ({elsewhere}), 1 result that cannot be read"
     )
-    with pytest.raises(InputError, match=r"TG611: .* has results of 2 devices or versions, and there is no GPU here"):
+    with pytest.raises(InputError, match=r"TG614: .* has results of 2 devices or versions, and there is no GPU here"):
         find_tuned(SPEC, file)
 
 
 @pytest.mark.parametrize("field", ["device", "driver", "compiler", "generator"])
 def test_another_device_or_version_has_nothing_here(file: Path, field: str) -> None:
-    with pytest.raises(InputError, match=r"TG611: .*: 2 results of another device or version"):
+    with pytest.raises(InputError, match=r"TG614: .*: 2 results of another device or version"):
         find_tuned(SPEC, file, here=replace(HERE, **{field: "9.9"}))
 
 
 def test_another_size_has_nothing_here(file: Path) -> None:
     done = run("build", "move.yaml", "-o", "-", "--tuned", str(file), "--set", "N=1024")
-    assert done.exit_code == 2 and "TG611" in done.stderr and "2 results of other specs" in done.stderr
+    assert done.exit_code == 2 and "TG614" in done.stderr and "2 results of other specs" in done.stderr
 
 
 def test_comments_and_choices_change_no_key() -> None:
@@ -131,8 +131,8 @@ def test_a_line_that_is_no_record_is_counted(tmp_path: Path, line: str) -> None:
 
 # ---------------------------------------------------------------- bad input
 @pytest.mark.parametrize("words, code, said", [
-    (["--over", "M=64,128"], "TG607", "'M' is given at the launch"),
-    (["--over", "TT=64,128"], "TG607", "did you mean 'T'?"),
+    (["--over", "M=64,128"], "TG610", "'M' is given at the launch"),
+    (["--over", "TT=64,128"], "TG610", "did you mean 'T'?"),
     (["--over", "T"], "", "is not NAME=N,N,.."),
     (["--over", "T=1", "--over", "T=2"], "", "T is named twice"),
     (["--budget", "5x"], "", "is not a time, such as 90s"),
@@ -147,7 +147,7 @@ def test_nothing_to_choose(file: Path) -> None:
     Path("one.yaml").write_text(SPEC.replace("{choices: [128, 64]}", "128").replace("[M, N]", "[M, 32]"))
     Path("one.yaml").write_text(Path("one.yaml").read_text().replace("N: 512", "N: 32").replace("T: 128", "T: 32"))
     done = run("tune", "one.yaml")
-    assert done.exit_code == 2 and "TG607" in done.stderr and "has nothing to choose" in done.stderr
+    assert done.exit_code == 2 and "TG610" in done.stderr and "has nothing to choose" in done.stderr
     assert not list(Path().glob("*.jsonl.lock"))
 
 

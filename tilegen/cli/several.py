@@ -83,7 +83,7 @@ def take_tuned(
 ) -> dict[str, Word]:
     """The specs with the best of a file of results written in; a note names it, and what of the file did not count.
 
-    As they are where no file is named. Raises InputError TG611 for a spec that the file has nothing of.
+    As they are where no file is named. Raises InputError TG614 for a spec that the file has nothing of.
     """
     if not tuned:
         return sources

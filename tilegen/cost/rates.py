@@ -49,7 +49,7 @@ def bound_seconds(terms: LaunchTerms, tally: Tally) -> float:
     >>> bound_seconds(one, many) < bound_seconds(replace(one, ctas=265, shared_bytes=131072), many)
     True
     >>> bound_seconds(one, many) < bound_seconds(replace(one, threads=32), many)  # one warp feeds one of four units
-    False
+    True
     """
     device, arch = typical_device(terms.arch), ARCHES[terms.arch]
     warps = -(-terms.threads // arch.warp_lanes)

@@ -33,7 +33,7 @@ def find_tuned(
     """The spec with the best of its candidates that a file of results has for this device.
 
     ``here``: where it is to run; by default this machine's GPU. Without one, all results have to be of one device.
-    Raises InputError: TG001 for a file that cannot be read, TG611 where it has nothing for this spec and device; and
+    Raises InputError: TG001 for a file that cannot be read, TG614 where it has nothing for this spec and device; and
     SpecError for a wrong spec.
     """
     given = spec_room.NamedText(source.path, source.text) if isinstance(source, Spec | Program) else source
@@ -46,13 +46,13 @@ def find_tuned(
     if len(places) > 1:  # only without a GPU here
         message = f"{path} has results of {len(places)} devices or versions, and there is no GPU here to choose by"
         said = "; ".join(map(str, places))
-        raise InputError(Diagnostic("TG611", f"{message}: {said}", hint="keep the lines of one of them"))
+        raise InputError(Diagnostic("TG614", f"{message}: {said}", hint="keep the lines of one of them"))
     best = choose_best(list(latest(records).values()))
     if best is None:
         message = f"{path} has no time of this spec on this device"
         message += f": {skipped}" if str(skipped) else ""
         hint = f"`tilegen tune {spec.path} -o {path}` measures it here"
-        raise InputError(Diagnostic("TG611", message, hint=hint))
+        raise InputError(Diagnostic("TG614", message, hint=hint))
     return Tuned(spec_room.NamedText(spec.path, pin_text(spec.text, read_pins(best.pins))), best, skipped)
 
 

@@ -53,7 +53,7 @@ class LeftOut:
 def list_choices(spec: Spec | Program, over: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """The values that params may have, the one that a plain build takes first.
 
-    ``over``: of params that are known when the kernel is built, instead of their choices. Raises InputError TG607 for
+    ``over``: of params that are known when the kernel is built, instead of their choices. Raises InputError TG610 for
     another param.
     """
     known = {c.name: c for c in spec.constants}
@@ -68,7 +68,7 @@ def list_choices(spec: Spec | Program, over: Mapping[str, Sequence[int]]) -> dic
             hint = f"`--set {name}=N` measures at another size; --over takes what is known when a kernel is built"
         else:
             message, hint = f"--over {name}: there is no param '{name}'", suggest(name, list(known))
-        raise InputError(Diagnostic("TG607", message, hint=hint))
+        raise InputError(Diagnostic("TG610", message, hint=hint))
     return found
 
 

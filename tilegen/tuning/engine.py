@@ -48,7 +48,7 @@ def open_engine(
 ) -> Iterator[Engine]:  # fmt: skip
     """The engine: at a scheduler, or where none is named with processes of its own.
 
-    ``measurers``: the environment of each process that measures, such as the GPU that it sees. Raises InputError TG610
+    ``measurers``: the environment of each process that measures, such as the GPU that it sees. Raises InputError TG613
     for a scheduler that cannot be reached, or whose processes have other versions; EnvironmentLack TG502 where none
     measures, or none builds.
     """
@@ -79,7 +79,7 @@ def _connect(address: str) -> Iterator[Client]:
     except (OSError, ValueError, TypeError) as error:
         said = str(error).partition("\n")[0]
         hint = "`dask scheduler` starts one, and prints its address"
-        raise InputError(Diagnostic("TG610", f"no scheduler answers at {address}: {said}", hint=hint)) from None
+        raise InputError(Diagnostic("TG613", f"no scheduler answers at {address}: {said}", hint=hint)) from None
     try:
         yield client
     finally:
@@ -115,11 +115,11 @@ def _check_workers(engine: Engine) -> None:
     for address, theirs in engine.ask(list(workers), describe_process).items():
         if not isinstance(theirs, dict):
             message = f"the process at {address} cannot load tilegen: {str(theirs)[:200]}"
-            raise InputError(Diagnostic("TG610", message, hint="install this version of tilegen where it runs"))
+            raise InputError(Diagnostic("TG613", message, hint="install this version of tilegen where it runs"))
         for name in mine:
             if theirs.get(name) != mine[name]:
                 message = f"the process at {address} has {name} {theirs.get(name)}, and this one has {mine[name]}"
-                raise InputError(Diagnostic("TG610", message, hint=f"install {name} {mine[name]} where it runs"))
+                raise InputError(Diagnostic("TG613", message, hint=f"install {name} {mine[name]} where it runs"))
 
 
 def count_builders(jobs: int, measurers: int) -> int:

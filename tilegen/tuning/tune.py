@@ -131,8 +131,8 @@ def tune(
     What the file has of this spec and device is not measured again. ``devices``: by default each GPU that this process
     sees. ``watch`` is told how far it is.
 
-    Raises SpecError for a wrong spec; InputError TG607 where there is nothing to choose, TG608 where another run has
-    the file, TG609 where the budget ended before anything was measured, TG610 for processes that do not agree;
+    Raises SpecError for a wrong spec; InputError TG610 where there is nothing to choose, TG611 where another run has
+    the file, TG612 where the budget ended before anything was measured, TG613 for processes that do not agree;
     EnvironmentLack TG502 without a GPU, TG507 without dask.distributed.
     """
     base = read_source(source)
@@ -141,7 +141,7 @@ def tune(
     if count_assignments(wanted.choices) < 2 and not _has_other_ways(wanted):
         message = f"kernel '{spec.kernel}' has nothing to choose: no param has choices, and no op is left to a chooser"
         hint = "write `T: {choices: [128, 256]}` in params, or name values by --over T=128,256"
-        raise InputError(Diagnostic("TG607", message, hint=hint))
+        raise InputError(Diagnostic("TG610", message, hint=hint))
     _require_distributed()
     from tilegen.tuning.engine import count_builders, open_engine
 
@@ -173,7 +173,7 @@ def _require_distributed() -> None:
 
 @contextmanager
 def _hold(path: Path) -> Iterator[None]:
-    """The file is this run's. Raises InputError TG608 where another run has it, TG602 where it cannot be written."""
+    """The file is this run's. Raises InputError TG611 where another run has it, TG602 where it cannot be written."""
     from filelock import FileLock, Timeout
 
     try:
@@ -183,7 +183,7 @@ def _hold(path: Path) -> Iterator[None]:
     except Timeout:
         message = f"another `tilegen tune` has {path} open"
         hint = "wait for its end, or write to another file by -o"
-        raise InputError(Diagnostic("TG608", message, hint=hint)) from None
+        raise InputError(Diagnostic("TG611", message, hint=hint)) from None
     except OSError as error:
         raise InputError(Diagnostic("TG602", f"cannot write {path}: {error.strerror or error}")) from None
 
@@ -228,7 +228,7 @@ def _text_of(run: Any, best: Record, wanted: _Wanted) -> str:
 
 
 def _agree(engine: Engine, meter: Meter) -> Environment:
-    """The environment of all processes that measure. Raises EnvironmentLack, InputError TG610 where two differ."""
+    """The environment of all processes that measure. Raises EnvironmentLack, InputError TG613 where two differ."""
     from tilegen.tuning.tasks import describe_meter
 
     measurers = [a for a, measures in engine.list_workers().items() if measures]
@@ -238,13 +238,13 @@ def _agree(engine: Engine, meter: Meter) -> Environment:
             raise one
         if not isinstance(one, Environment):
             message = f"the process at {address} cannot say what it measures on: {str(one)[:200]}"
-            raise InputError(Diagnostic("TG610", message))
+            raise InputError(Diagnostic("TG613", message))
     first, *others = found.items()
     for address, one in others:
         if one != first[1]:
             message = f"the process at {address} measures on {one}, and that at {first[0]} on {first[1]}"
             hint = "times of two devices are not compared: leave one of them out"
-            raise InputError(Diagnostic("TG610", message, hint=hint))
+            raise InputError(Diagnostic("TG613", message, hint=hint))
     environment: Environment = first[1]
     return environment
 
@@ -267,7 +267,7 @@ def _rank(engine: Engine, wanted: _Wanted, assignments: Sequence[Mapping[str, in
 
 
 def _say_nothing_measured(wanted: _Wanted, records: Sequence[Record], budget: Budget) -> None:
-    """Raises what a plain build raises, or InputError TG609."""
+    """Raises what a plain build raises, or InputError TG612."""
     tried = [r for r in records if r.outcome != MEASURED]
     if tried and all(r.outcome == "refused" for r in tried):
         build(wanted.base, wanted.arch, wanted.settings)  # its error has the place in the spec
@@ -278,4 +278,4 @@ def _say_nothing_measured(wanted: _Wanted, records: Sequence[Record], budget: Bu
         )
     else:
         message = f"the budget of {budget.seconds:g} s ended before any candidate was measured"
-    raise InputError(Diagnostic("TG609", message, hint="give --budget more, such as --budget 5m"))
+    raise InputError(Diagnostic("TG612", message, hint="give --budget more, such as --budget 5m"))

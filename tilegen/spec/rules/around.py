@@ -107,27 +107,27 @@ COMMAND_RULES = {
         "a new spec would overwrite a file",
         "`tilegen init NAME` writes NAME.yaml and leaves whatever is there already as it is.",
     ),
-    "TG607": Rule(
+    "TG610": Rule(
         "nothing to tune, or a param that --over cannot vary",
         "`tilegen tune` tries values of params that are known when a kernel is built (`choices`, or --over), recipes "
         "of a gemm or permute, orders of single ops, and layouts that are auto. A param that the launch gives has one "
         "kernel for all its values.",
     ),
-    "TG608": Rule(
+    "TG611": Rule(
         "a file of results that another run has open",
         "Each result is appended as it comes. Two runs on one file would measure the same candidates, and each other.",
     ),
-    "TG609": Rule(
+    "TG612": Rule(
         "a budget that fits no candidate",
         "The time was over, or every candidate was refused, before anything was measured. A first candidate takes the "
         "start of the processes, its proof and its compilation.",
     ),
-    "TG610": Rule(
+    "TG613": Rule(
         "processes of a scheduler that do not agree",
         "Those that build and those that measure have the same version of tilegen, of dask.distributed and of Python, "
         "and all that measure have GPUs of one kind with one driver and compiler: other times could not be compared.",
     ),
-    "TG611": Rule(
+    "TG614": Rule(
         "no result of tuning for this spec and device",
         "--tuned and tuned= take results of this spec, whatever its comments and choices are, with the same params "
         "set, from the same GPU, driver, compiler and version of tilegen. What is of another is skipped, and counted.",
