@@ -50,7 +50,7 @@ def open_engine(
 
     ``measurers``: the environment of each process that measures, such as the GPU that it sees. Raises InputError TG613
     for a scheduler that cannot be reached, or whose processes have other versions; EnvironmentLack TG502 where none
-    measures, or none builds.
+    measures, or none builds, and TG505 where processes here do not start.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # who leaves, and why, is said in our words
     with contextlib.ExitStack() as stack:
@@ -98,7 +98,12 @@ def _start_here(measurers: Sequence[Mapping[str, str]], builders: int) -> SpecCl
         for k in range(builders)
     }
     scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "port": 0, "dashboard": False}}
-    return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL)
+    try:
+        return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL)
+    except (RuntimeError, OSError, TimeoutError) as error:
+        message = f"the {len(workers)} processes of tune do not start: {error}"
+        hint = "take fewer by -j; a program that calls tune is a file, and guards it by `if __name__ == '__main__'`"
+        raise EnvironmentLack(Diagnostic("TG505", message, hint=hint)) from error
 
 
 def _check_workers(engine: Engine) -> None:
