@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,16 +193,17 @@ def _tune(
 ) -> TuneResult:  # fmt: skip
     from tilegen.tuning.running import Budget, Run, Terms, append_to
 
-    environment = _agree(engine, meter)
-    problem, plain = problem_of(wanted.spec), wanted.plain
+    environment, problem = _agree(engine, meter), problem_of(wanted.spec)
     known, skipped = sort_records(read_records(path, may_lack=True), problem, environment)
+    assignments = list_assignments(wanted.choices)
+    ranked = _rank(engine, wanted, assignments)
+    listed = [one for one in ranked if isinstance(one, Candidate)]
+    plain = wanted.plain
+    plain = next((replace(one, name=plain.name) for one in listed if one.key == plain.key), plain)  # with its estimate
     terms = Terms(
         problem, Path(wanted.spec.path).name, environment, meter, plain, Budget(wishes.seconds, wishes.candidates),
         wishes.rounds, wishes.seed, wishes.limit_seconds,
     )  # fmt: skip
-    assignments = list_assignments(wanted.choices)
-    ranked = _rank(engine, wanted, assignments)
-    listed = [one for one in ranked if isinstance(one, Candidate)]
     with append_to(path) as keep:
         run = Run(engine, terms, keep, watch)
         run.resume(known, sort_candidates([plain, *listed], plain.key))
