@@ -261,3 +261,24 @@ def test_numbers_of_the_text_may_be_put_to_any_elements(function: str) -> None:
     for other in ("4 + index(0)", "5 + index(0) // 2", "max(5 + index(0), 6)"):
         plan = plan_spec(load_kernel(text.replace("5 + index(0)", other)))
         assert "TG420" in str(refusal_of(ProofError, prove, load_kernel(text), plan))
+
+
+TAKEN_OUT = """
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [128]}
+  C: {scope: global, dtype: float32, shape: [128]}
+  Y: {scope: global, dtype: float32, shape: [128]}
+ops:
+  - elementwise: {dst: Y, expr: "where(c > 0.5, ARMS)", with: {c: C, x: X}}
+"""
+
+
+@pytest.mark.parametrize("arms", ["-inf, x", "x, -inf", "inf, x", "x, inf"])
+def test_an_infinite_arm_hides_no_other(arms: str) -> None:
+    """Which of the two is chosen, no proof knows: both count."""
+    text = HEAD + TAKEN_OUT.replace("ARMS", arms)
+    build(text)
+    for wrong in (("x: X}", "x: C}"), ("0.5", "0.25"), ("inf", "9.0")):
+        plan = plan_spec(load_kernel(change_text(text, wrong)))
+        assert "TG420" in str(refusal_of(ProofError, prove, load_kernel(text), plan))
