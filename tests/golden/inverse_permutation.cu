@@ -4,7 +4,7 @@
 // CLAIMED by the author, and not proved, of Q: every element of it is written
 // A LAUNCH DOES NOT CHECK PROMISES, unless it is asked to (check_values=True in Python, TILEGEN_CHECK_VALUES
 //   in C++).
-// IF A PROMISE IS FALSE: what these would touch at its places is DROPPED: op 1 at Q
+// IF A PROMISE IS FALSE: what these store may go to ANOTHER PLACE OF THE SAME ARRAY, or be dropped: op 1 at Q
 // IF A PROMISE IS FALSE: all else that is computed is UNDEFINED, and no access leaves its array
 // Q: row [N]
 //

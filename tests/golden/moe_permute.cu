@@ -12,7 +12,7 @@
 // ids: row [T], PROMISED by the caller: values 0 : 64
 // A LAUNCH DOES NOT CHECK PROMISES, unless it is asked to (check_values=True in Python, TILEGEN_CHECK_VALUES
 //   in C++).
-// IF A PROMISE IS FALSE: what these would touch at its places is DROPPED: op 3 at h
+// IF A PROMISE IS FALSE: what these store may go to ANOTHER PLACE OF THE SAME ARRAY, or be dropped: op 3 at h
 // IF A PROMISE IS FALSE: all else that is computed is UNDEFINED, and no access leaves its array
 // hist: row [64, (T + 255) >> 8]
 //
@@ -247,7 +247,8 @@ moe_permute_place(int *__restrict__ offsets, const int *__restrict__ hist, int *
 // CLAIMED by the author, and not proved, of to: every element of it is written
 // A LAUNCH DOES NOT CHECK PROMISES, unless it is asked to (check_values=True in Python, TILEGEN_CHECK_VALUES
 //   in C++).
-// IF A PROMISE IS FALSE: what these would touch at its places is DROPPED: op 6 at of; op 7 at to
+// IF A PROMISE IS FALSE: what these store may go to ANOTHER PLACE OF THE SAME ARRAY, or be dropped: op 6 at
+//   of; op 7 at to
 // IF A PROMISE IS FALSE: all else that is computed is UNDEFINED, and no access leaves its array
 // to: row [T]
 // of: row [T]

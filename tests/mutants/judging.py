@@ -79,23 +79,32 @@ def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
 
 
 def find_reason(spec: Spec, plan: Plan, mutant: Mutant) -> str:
-    """Why a mutant is the same kernel: both run on inputs that no proof has seen; "" for one that is another."""
+    """Why a mutant is the same kernel: both run on inputs that no proof has seen; "" for one that is another.
+
+    Where they read tables, with all that these are proved to hold.
+    """
     if mutant.kind not in EQUIVALENT:
         return ""
+    pairs = zip(fill_each(spec, plan), fill_each(spec, mutant.plan), strict=True)
+    reasons = [_find_filled(one.spec, one.plan, other.plan, mutant.kind) for one, other in pairs if one.has_runs]
+    return "" if not all(reasons) else reasons[-1]
+
+
+def _find_filled(spec: Spec, plan: Plan, other_plan: Plan, kind: str) -> str:
     cases = parameter_cases(spec)
-    sizes = _other_sizes(spec, cases[0]) if mutant.kind in _OF_SIZES else []
+    sizes = _other_sizes(spec, cases[0]) if kind in _OF_SIZES else []
     for case in (*cases, *sizes):
-        ctas = choose_ctas(launch_of(spec, case).grid, mutant.kind)
+        ctas = choose_ctas(launch_of(spec, case).grid, kind)
         for inputs in proving_inputs(spec, plan, case, _OTHER_SEED):
-            mine, other = (_write(p, ctas, inputs, case, proving_domain(spec)) for p in (plan, mutant.plan))
+            mine, other = (_write(p, ctas, inputs, case, proving_domain(spec)) for p in (plan, other_plan))
             if mine != other:
                 return ""
     if floats.computes(spec):  # the exact run does not see in which order terms are added
-        ctas, drawn = choose_ctas(launch_of(spec, cases[0]).grid, mutant.kind), floats.float_inputs(plan, _OTHER_SEED)
-        mine, other = (_write(p, ctas, drawn, cases[0], TYPED) for p in (plan, mutant.plan))
+        ctas, drawn = choose_ctas(launch_of(spec, cases[0]).grid, kind), floats.float_inputs(plan, _OTHER_SEED)
+        mine, other = (_write(p, ctas, drawn, cases[0], TYPED) for p in (plan, other_plan))
         if mine != other:
-            return OTHER_ORDER.get(mutant.kind, "")
-    return EQUIVALENT[mutant.kind]
+            return OTHER_ORDER.get(kind, "")
+    return EQUIVALENT[kind]
 
 
 def _other_sizes(spec: Spec, default: Mapping[str, int]) -> Iterator[dict[str, int]]:

@@ -15,10 +15,12 @@ from tests.oracles.affine import NotAffine, TooLong
 from tests.oracles.owners import list_owners, read_spec
 from tests.specs.kernels import SPECS, every_spec
 from tilegen.errors import ProofError
+from tilegen.ops.tables import fill_spec
 from tilegen.plan import Plan
+from tilegen.plan.contents import fill_with
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
-from tilegen.proofs.fillings import choose_contents, fill_spec, list_reads
+from tilegen.proofs.fillings import choose_contents, list_reads
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS
 from tilegen.proofs.owned_boxes import written_boxes
 from tilegen.proofs.owners import check_owners
@@ -32,7 +34,7 @@ UNDECIDED |= {"attention_varlen", "kv_append", "ragged_scale"}  # tables name th
 def read(path: Path) -> Spec:
     """The spec, with contents in place of tables."""
     spec = read_spec(path)
-    return fill_spec(spec, choose_contents(spec)[0]) if list_reads(spec) else spec
+    return fill_spec(spec, fill_with(choose_contents(spec)[0])) if list_reads(spec) else spec
 
 
 @cache

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faults.texts import change_text
+from faults.verdicts import refusal_of
 
 from tests.meaning import Array
 from tilegen import pipeline
 from tilegen.errors import ProofError, SpecError
-from tilegen.pipeline import BuiltProgram
+from tilegen.pipeline import BuiltProgram, build
 from tilegen.verifying.programs import run_together
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -138,3 +140,38 @@ def test_a_part_that_is_read_under_another_term_is_refused(name: str) -> None:
     with pytest.raises((SpecError, ProofError)) as found:
         pipeline.build(PARTS.replace(old, new))
     assert "TG429" in {d.code for d in found.value.diagnostics}
+
+
+BOTH_READ = """
+kernel: both
+arch: sm_90
+buffers:
+  T: {scope: global, dtype: int32, shape: [4], values: "0 : 100"}
+  X: {scope: global, dtype: float32, shape: [128]}
+  Y: {scope: global, dtype: float32, shape: [128]}
+  W: {scope: workspace, dtype: int32, shape: [128]}
+passes:
+  - name: one
+    grid: {bx: 4}
+    threads: 32
+    ops:
+      - let: {t: "T[bx]"}
+      - elementwise: {dst: "W[bx*32 : +32]", expr: "index(0) + t*32"}
+  - name: two
+    grid: {bx: 4}
+    threads: 32
+    buffers:
+      i: {scope: register, dtype: int32, shape: [32], layout: auto, distinct: true}
+    ops:
+      - let: {t: "T[bx]"}
+      - elementwise: {dst: i, expr: "w - t*32 + bx*32", with: {w: "W[bx*32 : +32]"}}
+      - scatter: {src: "X[bx*32 : +32]", index: i, dst: Y, edge: clip, when: t < 200}
+"""
+
+
+@pytest.mark.parametrize("when", ["", ", when: t < 200"])
+def test_passes_that_make_places_read_the_same_tables(when: str) -> None:
+    text = change_text(BOTH_READ, (", when: t < 200", when))
+    build(text)
+    wrong = change_text(text, ("w - t*32 + bx*32", "w - t*32"))
+    assert "TG405" in str(refusal_of(ProofError, build, wrong))

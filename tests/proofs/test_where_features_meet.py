@@ -234,3 +234,51 @@ ops:
 
 def test_what_is_scattered_says_nothing_of_where_it_goes() -> None:
     assert "TG218" in str(refusal_of(SpecError, build, HEAD + BY_ANOTHER))
+
+
+UPDATED_IN_SHARED = """
+grid: {bx: 2}
+threads: 64
+buffers:
+  I: {scope: global, dtype: int32, shape: [128], values: "0 : 16"}
+  Z: {scope: global, dtype: int32, shape: [16]}
+  H: {scope: global, dtype: int32, shape: [2, 16]}
+  h: {scope: shared, dtype: int32, shape: [16]}
+ops:
+  - copy: {src: Z, dst: h}
+  - sync: cta
+  - scatter: {expr: "5 + index(0)", index: "I[bx*64 : +64]", dst: h, accumulate: FUNCTION}
+  - sync: cta
+  - copy: {src: h, dst: "H[bx]"}
+"""
+
+
+@pytest.mark.parametrize("function", ["min", "max", "and", "or", "xor"])
+def test_numbers_of_the_text_may_be_put_to_any_elements(function: str) -> None:
+    """No order of them counts; whether one is put twice, or left out, does."""
+    text = HEAD + UPDATED_IN_SHARED.replace("FUNCTION", function)
+    build(text)
+    for other in ("4 + index(0)", "5 + index(0) // 2", "max(5 + index(0), 6)"):
+        plan = plan_spec(load_kernel(text.replace("5 + index(0)", other)))
+        assert "TG420" in str(refusal_of(ProofError, prove, load_kernel(text), plan))
+
+
+TAKEN_OUT = """
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [128]}
+  C: {scope: global, dtype: float32, shape: [128]}
+  Y: {scope: global, dtype: float32, shape: [128]}
+ops:
+  - elementwise: {dst: Y, expr: "where(c > 0.5, ARMS)", with: {c: C, x: X}}
+"""
+
+
+@pytest.mark.parametrize("arms", ["-inf, x", "x, -inf", "inf, x", "x, inf"])
+def test_an_infinite_arm_hides_no_other(arms: str) -> None:
+    """Which of the two is chosen, no proof knows: both count."""
+    text = HEAD + TAKEN_OUT.replace("ARMS", arms)
+    build(text)
+    for wrong in (("x: X}", "x: C}"), ("0.5", "0.25"), ("inf", "9.0")):
+        plan = plan_spec(load_kernel(change_text(text, wrong)))
+        assert "TG420" in str(refusal_of(ProofError, prove, load_kernel(text), plan))

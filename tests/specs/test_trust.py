@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from nvcc.compile import compile_texts, requires_nvcc
 
 from specs.test_launchers import run
 from tests.faults.verdicts import proof_code
 from tilegen.arch import ARCHES
+from tilegen.interpret import interpret
 from tilegen.pipeline import Built, BuiltProgram, build, explain, load, output_texts
 from tilegen.plan import Trust, list_checks
 from tilegen.proofs import prove
@@ -89,6 +92,30 @@ def test_what_a_false_promise_does_is_said_in_capitals() -> None:
         found = built.manifest["trust"]
         assert any(said in line for line in found["if_a_promise_is_false"]["says"])
         assert explain(built.spec)["trust"] == found
+
+
+BY_INDEX = """kernel: rests
+threads: 64
+buffers:
+  X: {scope: global, dtype: float32, shape: [64]}
+  P: {scope: global, dtype: int32, shape: [64], values: "0 : 1000", distinct: true}
+  Y: {scope: global, dtype: float32, shape: [5000], partial: true}
+ops:
+  - scatter: {src: X, index: "P*4 + 3", dst: Y, edge: clip}
+"""
+
+
+def test_what_a_lie_is_computed_with_may_name_a_place_of_the_array() -> None:
+    """2^30 times 4 is 0: what is stored there is not dropped."""
+    built = built_of(BY_INDEX)
+    lie: dict[str, np.ndarray[Any, Any]] = {
+        "X": np.ones(64, np.float32), "P": np.r_[1 << 30, 1:64].astype(np.int32), "Y": np.zeros(5000, np.float32),
+    }  # fmt: skip
+    given = {name: values.__getitem__ for name, values in lie.items()}
+    at, _ = interpret(built.plan, [(0, 0, 0)], given, {}).written["Y"]
+    assert at.tolist() == [4 * k + 3 for k in range(64)]
+    head = head_of(output_texts(built)["rests.cu"])
+    assert "ANOTHER PLACE OF THE SAME ARRAY, or be dropped: op 1 at Y" in head and "is DROPPED" not in head
 
 
 def test_three_kinds_stand_apart() -> None:

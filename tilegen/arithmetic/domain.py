@@ -94,6 +94,10 @@ class Domain(ABC):
         """
         return self.compute(_of_two(function, dtype), [a, b], [], {}, dtype)
 
+    def of(self, memory: str) -> Domain:
+        """The domain that elements of a memory, or array, of this name are updated in."""
+        return self
+
     @abstractmethod
     def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
         """What one of UPDATES leaves of elements of a dtype: integers wrap, and bits are those of the type.

@@ -244,8 +244,14 @@ def _choose(condition: _Value, yes: _Value, no: _Value) -> _Value:
 
 
 def choose_value(share: Array, yes: Array, no: Array) -> Array:
-    """One arm by a condition of 1 or 0, a number between both by any other; all are values of the domain."""
+    """One arm by a condition of 1 or 0, a number between both by any other; all are values of the domain.
+
+    Between an infinite arm and another lies a number of all three: it hides none of them.
+    """
     between = add_values(no, multiply_values(share, add_values(yes, negate_values(no))))
+    is_open = (is_infinite(yes) | is_infinite(no)) & (share < P) & ~any_nan([yes, no])
+    if is_open.any():
+        between = np.where(is_open, np.where(yes == no, yes, _opaque("where", share, yes, no)), between)
     return np.where(share == 0, no, np.where(share == 1, yes, between))
 
 

@@ -41,13 +41,15 @@ _FOLDED = {"+": np.add, "*": np.multiply, "max": np.maximum, "min": np.minimum}
 _EXACT = ("<", "<=", ">", ">=", "==", "!=", "min", "max", "abs", "neg", "where", "float32", "float64")
 
 
-def make_running(dtypes: Iterable[str]) -> Running:
-    """The domain for a spec with these element types, some of whose integers name places.
+def make_running(dtypes: Iterable[str], run: Iterable[str] | None = None) -> Running:
+    """The domain for a spec with these element types, some of whose integers name places: those of memories ``run``,
+    or of all.
 
     >>> make_running(["float32", "uint8"]).scale, make_running(["int64"]).scale
     (8, 2)
     """
-    return Running(max(2, _LEAST_BYTES // min((DTYPES[d].bytes for d in dtypes), default=4)))
+    scale = max(2, _LEAST_BYTES // min((DTYPES[d].bytes for d in dtypes), default=4))
+    return Running(scale, None if run is None else frozenset(run))
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,7 @@ class Running(Modular):
     """
 
     scale: int = 2
+    run: frozenset[str] | None = None  # memories whose elements are updated as the machine does; None: all
 
     # ---------------------------------------------------------------- storage
     def encode_run(self, values: Any, dtype: str) -> Array:
@@ -175,6 +178,10 @@ class Running(Modular):
         sides = [np.ascontiguousarray(x)[..., None].view(np.uint64) for x in (one, two)]
         return self._join(np.where(is_run[..., None], *sides), dtype)
 
+    def of(self, memory: str) -> Domain:
+        """In a memory that run and hashed elements meet in, all are hashed: so no order of updates counts."""
+        return self if self.run is None or memory in self.run else _Hashing(self.scale)
+
     def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
         (is_run, before), (more, own) = (self.look(x, dtype) for x in (held, new))
         both = is_run & more
@@ -204,6 +211,14 @@ class Running(Modular):
         if type_of_element(dtype) == dtype and dtype in INTS:
             return self.encode_run(_FOLDED[function].accumulate(own, axis, numpy_dtype(dtype)), dtype)
         return Domain.scan(self, function, values, axis, dtype)
+
+
+@dataclass(frozen=True)
+class _Hashing(Running):
+    """Run elements are hashed where they are updated."""
+
+    def update(self, function: str, held: Array, new: Array, dtype: str) -> Array:
+        return Modular.update(self, function, held, new, dtype)
 
 
 @cache

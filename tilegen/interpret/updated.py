@@ -34,7 +34,7 @@ class Updated:
     """A global array that the plan updates atomically: what each CTA puts to each element, and what they come to."""
 
     def __init__(self, memory: Memory, values: Input | None, domain: Domain):
-        self.memory, self.name, self.values, self.domain = memory, memory.name, values, domain
+        self.memory, self.name, self.values, self.domain = memory, memory.name, values, domain.of(memory.name)
         self.function = self.proxy = ""
         self.parts: list[tuple[Array, Array, Array]] = []
 

@@ -60,7 +60,8 @@ def _update_shared(store: Shared, flat: Array, bits: Array, function: str, dtype
     at, places = np.unique((first[:, None] + np.arange(bits.shape[1])).ravel(), return_inverse=True)
     stored = domain.stored(dtype)
     held, new = cells[at].view(stored), np.ascontiguousarray(bits).ravel().view(stored)
-    cells[at] = domain.accumulate(function, held, new, places.ravel(), dtype).view(cells.dtype)
+    total = domain.of(store.name).accumulate(function, held, new, places.ravel(), dtype)
+    cells[at] = total.view(cells.dtype)
 
 
 def check_box_update(step: Tma, store: Any, site: Site) -> None:

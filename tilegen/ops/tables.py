@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from tilegen.dtypes import numpy_dtype
-from tilegen.index import Index, Var, equal, evaluate, every, less, maximum, mod, select, sub, variables
+from tilegen.index import Index, Var, equal, evaluate, every, less, maximum, mod, select, sub, substitute, variables
 from tilegen.kept import keep
 from tilegen.ops.operand import bind, ref_at
 from tilegen.plan import Fetch, Let, Memory, PromiseTest
-from tilegen.plan.contents import COSTED, Contents, content_of, number_of
-from tilegen.spec.data import LetStatement, Region, Spec
-from tilegen.spec.outline import fresh_name, outline
+from tilegen.plan.contents import COSTED, Contents, Element, Fill, content_of, number_of
+from tilegen.spec.data import LetStatement, Loop, Nest, Region, Spec, Statement
+from tilegen.spec.outline import fresh_name, outline, trip_of
 from tilegen.spec.tables import Read
 from tilegen.spec.tested import find_uses
 
@@ -22,6 +23,39 @@ def value_of_read(spec: Spec, read: Read, contents: Contents = COSTED) -> Index:
     """What a let reads where tables hold these contents."""
     number = number_of(read.at, spec.buffer(read.array).shape)
     return select(read.when, content_of(read.array, read.values, number, contents), read.otherwise)
+
+
+def fill_spec(spec: Spec, fill: Fill) -> Spec:
+    """The spec with something else in place of each element of a table; so are the passes before it, which read the
+    same tables.
+    """
+    before = tuple(replace(one, spec=fill_spec(one.spec, fill)) for one in spec.before)
+    return replace(spec, ops=_fill(spec, spec.ops, fill, {}), before=before)
+
+
+def _fill(
+    spec: Spec, statements: Sequence[Statement], fill: Fill, names: Mapping[str, Index]
+) -> tuple[Statement, ...]:  # fmt: skip
+    filled, names = list[Statement](), dict(names)
+    for s in statements:
+        if isinstance(s, Nest):
+            trip = {s.var.name: substitute(trip_of(s, outline(spec).names)[2], names)} if isinstance(s, Loop) else {}
+            s = replace(s, body=_fill(spec, s.body, fill, names | trip))
+        elif isinstance(s, LetStatement):
+            entries = list[tuple[Var, Index | Read]]()
+            for var, x in s.entries:
+                if isinstance(x, Read):
+                    number = number_of(x.at, spec.buffer(x.array).shape)
+                    value, known = fill(Element(x.array, x.values, number, names))
+                    entries.append((var, select(x.when, value, x.otherwise)))
+                    where = substitute(x.when, names)
+                    names[var.name] = var if known is None else select(where, known, x.otherwise)
+                else:
+                    entries.append((var, x))
+                    names[var.name] = substitute(x, names)
+            s = replace(s, entries=tuple(entries))
+        filled.append(s)
+    return tuple(filled)
 
 
 def name_values(spec: Spec, s: LetStatement) -> tuple[Let, ...]:

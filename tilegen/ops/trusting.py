@@ -22,24 +22,25 @@ from tilegen.spec.tested import find_uses
 def find_trust(spec: Spec) -> Trust:
     """What a kernel rests on, from its text."""
     promised = tuple(one for b in spec.buffers for one in _promise_of(b, spec.params))
-    dropped, undefined = list[str](), list[str]()
+    dropped, elsewhere, undefined = list[str](), list[str](), list[str]()
     for number, call in enumerate(outline(spec).calls):
-        found = dropped if is_clipped(call) else undefined
-        found += [f"op {number + 1} at {where}" for where in _list_places(spec, number, call)]
+        for where, is_indexed in _list_places(spec, number, call):
+            kept = elsewhere if is_indexed else dropped
+            (kept if is_clipped(call) else undefined).append(f"op {number + 1} at {where}")
     return Trust(
         tuple(_list_proved(spec)), promised, tuple(dict.fromkeys(list_claims(spec))), tuple(dropped),
-        (*_list_reads(spec), *undefined),
+        tuple(elsewhere), (*_list_reads(spec), *undefined),
     )  # fmt: skip
 
 
-def _list_places(spec: Spec, number: int, call: Call) -> Iterator[str]:
-    """The regions of an op whose places rest on elements of tables, or on an index."""
+def _list_places(spec: Spec, number: int, call: Call) -> Iterator[tuple[str, bool]]:
+    """The regions of an op whose places rest on elements of tables, or (True) on an index."""
     uses = find_uses(spec)
     at_places = {p.field for p in uses.of_call(number)}
     for field, region in call.regions.items():
         is_indexed = bool(call.form.index) and field in call.fields_written
         if is_indexed or (region.buffer.traits.is_array and (field in at_places or number in uses.under)):
-            yield region.text or region.buffer.name
+            yield region.text or region.buffer.name, is_indexed
 
 
 def _list_reads(spec: Spec) -> Iterator[str]:

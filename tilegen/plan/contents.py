@@ -6,12 +6,12 @@ function: each kind of contents is one, and a kernel is run with all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arithmetic.values import Values
-from tilegen.index import Index, add, least, maximum, mul, select, table_value
+from tilegen.index import Index, add, least, maximum, mul, select, substitute, table_value
 from tilegen.index.contents import HOLED, LARGEST, LEAST, OFFSETS, SPREAD, TURNS, UPWARDS
 from tilegen.plan.kernel import Plan
 from tilegen.plan.steps import Block, Fetch, Let, Repeat, Step, When
@@ -87,9 +87,32 @@ def has_tables(plan: Plan) -> bool:
     return any(_find_fetches(role.steps) for role in plan.roles)
 
 
-def fill_tables(plan: Plan, contents: Contents) -> Plan:
-    """The plan with contents in place of its tables: it reads none."""
-    return replace(plan, roles=tuple(replace(role, steps=_fill(role.steps, contents)) for role in plan.roles))
+@dataclass(frozen=True)
+class Element:
+    """An element of a table where a kernel reads it; ``names``: what names stand for there, written out."""
+
+    array: str
+    values: Values
+    number: Index
+    names: Mapping[str, Index]
+
+    @property
+    def place(self) -> Index:
+        """Its number, written out."""
+        return substitute(self.number, self.names)
+
+
+Fill = Callable[[Element], tuple[Index, Index | None]]  # what stands for an element; and written out, None: its name
+
+
+def fill_with(contents: Contents) -> Fill:
+    """What stands for elements of tables that hold these contents."""
+    return lambda x: (content_of(x.array, x.values, x.number, contents), None)
+
+
+def fill_tables(plan: Plan, fill: Fill) -> Plan:
+    """The plan with something else in place of each element of a table: it reads none."""
+    return replace(plan, roles=tuple(replace(role, steps=_fill(role.steps, fill, {})) for role in plan.roles))
 
 
 def _find_fetches(steps: Sequence[Step]) -> bool:
@@ -100,13 +123,19 @@ def _body(step: Step) -> tuple[Step, ...]:
     return step.body if isinstance(step, Repeat | When | Block) else ()
 
 
-def _fill(steps: Sequence[Step], contents: Contents) -> tuple[Step, ...]:
-    filled: list[Any] = []
+def _fill(steps: Sequence[Step], fill: Fill, names: Mapping[str, Index]) -> tuple[Step, ...]:
+    filled, names = list[Any](), dict(names)
     for step in steps:
         if isinstance(step, Fetch):
-            filled += let_element(step, value_of_fetch(step, contents))
+            value, known = fill(Element(step.src.memory.name, step.values, step.number, names))
+            filled += let_element(step, select(step.where, value, step.otherwise))
+            where = substitute(step.where, names)
+            names[step.var.name] = step.var if known is None else select(where, known, step.otherwise)
         elif isinstance(step, Repeat | When | Block):
-            filled.append(replace(step, body=_fill(step.body, contents)))
+            inner = {name: x for name, x in names.items() if not isinstance(step, Repeat) or name != step.var.name}
+            filled.append(replace(step, body=_fill(step.body, fill, inner)))
         else:
+            if isinstance(step, Let):
+                names[step.var.name] = substitute(step.value, names)
             filled.append(step)
     return tuple(filled)

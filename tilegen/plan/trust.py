@@ -57,14 +57,16 @@ class Claim:
 class Trust:
     """What a kernel rests on. ``proved``: what ``build`` shows, in words, where every promise is kept.
 
-    ``dropped``: accesses that are left out where an element breaks its promise, since their op clips. ``undefined``:
-    those that may then be made anywhere.
+    ``dropped``: accesses that are left out where an element breaks its promise, since their op clips. ``elsewhere``:
+    those at an index, which is compared with its array alone: another place of that may be written. ``undefined``:
+    those that may be made anywhere.
     """
 
     proved: tuple[str, ...] = ()
     promised: tuple[Promise, ...] = ()
     claimed: tuple[Claim, ...] = ()
     dropped: tuple[str, ...] = ()
+    elsewhere: tuple[str, ...] = ()
     undefined: tuple[str, ...] = ()
 
 
@@ -79,8 +81,9 @@ def join_trust(parts: Mapping[str, Trust]) -> Trust:
 
     promised = {p.array: p for part in parts.values() for p in part.promised}  # as each that reads the array has it
     return Trust(
-        join("proved"), tuple(promised.values()), join("claimed"), join_places("dropped"), join_places("undefined")
-    )
+        join("proved"), tuple(promised.values()), join("claimed"),
+        *map(join_places, ("dropped", "elsewhere", "undefined")),
+    )  # fmt: skip
 
 
 def trust_data(trust: Trust) -> dict[str, Any]:
@@ -89,7 +92,8 @@ def trust_data(trust: Trust) -> dict[str, Any]:
         "proved": list(trust.proved), "promised": [p.data for p in trust.promised],
         "claimed": [{"buffer": c.buffer, "says": c.says} for c in trust.claimed],
         "if_a_promise_is_false": {
-            "dropped": list(trust.dropped), "undefined": list(trust.undefined), "says": list(_say_falsehood(trust)),
+            "dropped": list(trust.dropped), "elsewhere": list(trust.elsewhere), "undefined": list(trust.undefined),
+            "says": list(_say_falsehood(trust)),
         },
     }  # fmt: skip
 
@@ -114,7 +118,9 @@ def _say_falsehood(trust: Trust) -> Iterator[str]:
         yield f"{count} MAY READ OR WRITE ANYWHERE, WITHOUT 'edge: clip': {'; '.join(trust.undefined)}"
     if trust.dropped:
         yield f"what these would touch at its places is DROPPED: {'; '.join(trust.dropped)}"
-    if not trust.undefined and not trust.dropped:
+    if trust.elsewhere:
+        yield f"what these store may go to ANOTHER PLACE OF THE SAME ARRAY, or be dropped: {'; '.join(trust.elsewhere)}"
+    if not trust.undefined and not trust.dropped and not trust.elsewhere:
         yield "results are undefined; no place depends on it"
     elif not trust.undefined:
         yield "all else that is computed is UNDEFINED, and no access leaves its array"

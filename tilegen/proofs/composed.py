@@ -7,6 +7,7 @@ of those passes are carried out as the spec means them, in the domain of the run
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -67,7 +68,7 @@ def draw_contents(
     """Inputs of each kind of contents for the arrays that are read; none where passes before have too many CTAs."""
     contents = list_contents(spec, domain, read, params, seed)
     try:
-        return [one | compose_inputs(spec, one, params, domain) for one in contents]
+        return [one | compose_inputs(spec, one, params, replace(domain, run=None)) for one in contents]
     except TooMany:
         return []
 

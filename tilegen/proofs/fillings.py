@@ -14,13 +14,13 @@ from tilegen.errors import Diagnostic
 from tilegen.index import Formula, Index, Var, least, names_of, substitute
 from tilegen.index.contents import HOLED, LARGEST, LEAST, NAMES, TURNS
 from tilegen.index.linear import linear
-from tilegen.ops.tables import value_of_read
+from tilegen.ops.tables import fill_spec
 from tilegen.plan import Plan
-from tilegen.plan.contents import Contents, fill_tables, has_tables
+from tilegen.plan.contents import Contents, fill_tables, fill_with, has_tables
 from tilegen.proofs.observed import wholes_of
 from tilegen.proofs.sized_elements import size_elements
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Call, LetStatement, Nest, Spec, Statement
+from tilegen.spec.data import Call, LetStatement, Spec
 from tilegen.spec.outline import deciding, outline
 from tilegen.spec.tables import Read
 
@@ -43,7 +43,8 @@ class Filling:
 
 def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
     """The spec and its plan with contents in place of tables: neither reads one."""
-    return fill_spec(spec, contents), fill_tables(plan, contents)
+    fill = fill_with(contents)
+    return fill_spec(spec, fill), fill_tables(plan, fill)
 
 
 def reads_tables(spec: Spec, plan: Plan) -> bool:
@@ -54,25 +55,6 @@ def reads_tables(spec: Spec, plan: Plan) -> bool:
 def fill_largest(spec: Spec, plan: Plan) -> tuple[Spec, Plan]:
     """The spec and its plan with the largest elements that there may be: as much work as tables may ask for."""
     return fill_both(spec, plan, Contents(LARGEST)) if reads_tables(spec, plan) else (spec, plan)
-
-
-def fill_spec(spec: Spec, contents: Contents) -> Spec:
-    """The spec with contents in place of tables."""
-    return replace(spec, ops=_fill(spec, spec.ops, contents))
-
-
-def _fill(spec: Spec, statements: Sequence[Statement], contents: Contents) -> tuple[Statement, ...]:
-    filled: list[Statement] = []
-    for s in statements:
-        if isinstance(s, Nest):
-            s = replace(s, body=_fill(spec, s.body, contents))
-        elif isinstance(s, LetStatement):
-            entries = tuple(
-                (var, value_of_read(spec, x, contents) if isinstance(x, Read) else x) for var, x in s.entries
-            )
-            s = replace(s, entries=entries)
-        filled.append(s)
-    return tuple(filled)
 
 
 def fill_each(spec: Spec, plan: Plan) -> list[Filling]:

@@ -87,7 +87,7 @@ def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
 def proving_domain(spec: Spec) -> Domain:
     """Where the spec only moves bits, they are bits; else numbers modulo a prime, beside what names places."""
     if find_run(spec):
-        return make_running(b.dtype for b in spec.buffers)
+        return make_running((b.dtype for b in spec.buffers), find_run(spec))
     if all(OPS[call.op].exactness_of(call) == MOVES for call in outline(spec).calls):
         return TYPED
     return make_modular(b.dtype for b in spec.buffers)

@@ -8,34 +8,19 @@ itself. What trips with unlike elements do to one another is shown with other co
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tilegen.arithmetic.values import Values
-from tilegen.index import (
-    Index,
-    Var,
-    add,
-    bound,
-    evaluate,
-    least,
-    less,
-    mul,
-    select,
-    sub,
-    substitute,
-    table_value,
-    total,
-)
+from tilegen.index import Index, Var, add, bound, evaluate, least, less, mul, sub, substitute, table_value, total
 from tilegen.index.contents import UPWARDS
 from tilegen.index.linear import linear
-from tilegen.ops.tables import value_of_read
-from tilegen.plan import Block, Fetch, Let, Param, Plan, Repeat, Step, When, default_values
-from tilegen.plan.contents import COSTED, Contents, let_element, number_of, value_of_fetch
-from tilegen.spec.data import LetStatement, Loop, Nest, Spec, Statement
-from tilegen.spec.outline import fresh_name, outline, trip_of
-from tilegen.spec.tables import Read
+from tilegen.ops.tables import fill_spec
+from tilegen.plan import Param, Plan, default_values
+from tilegen.plan.contents import COSTED, Contents, Element, content_of, fill_tables
+from tilegen.proofs.composed import find_composed
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import fresh_name, outline
 
 Names = Mapping[str, Index]  # what names stand for, written out
 
@@ -47,17 +32,24 @@ def size_elements(
 
     What the plan reads is the spec's element where both have the same place, written out.
     """
+    spec = spec if find_composed(spec) else replace(spec, before=())
     elements = _Elements(spec, frozenset(arrays), others)
-    _fill_spec(spec.ops, {}, elements)
-    for role in plan.roles:
-        _fill_plan(role.steps, {}, elements)
+    fill_spec(spec, elements.name)
+    fill_tables(plan, elements.name)
     sizes = elements.settle()
-    ops = _fill_spec(spec.ops, {}, elements, sizes.values)
-    roles = tuple(replace(role, steps=_fill_plan(role.steps, {}, elements, sizes.values)) for role in plan.roles)
+
+    def fill(x: Element) -> tuple[Index, Index | None]:
+        value, own = elements.name(x)
+        return (value if own is None else substitute(value, sizes.values)), own
+
     params = (*spec.params, *sizes.params)
+    filled = fill_spec(spec, fill)
+    before = tuple(
+        replace(one, spec=replace(one.spec, params=(*one.spec.params, *sizes.params))) for one in filled.before
+    )
     names = tuple(p.name for p in sizes.params)
-    sized = replace(spec, ops=ops, params=params, known=sizes.known, elements=names)
-    return sized, replace(plan, roles=roles, params=params)
+    sized = replace(filled, params=params, known=sizes.known, elements=names, before=before)
+    return sized, replace(fill_tables(plan, fill), params=params)
 
 
 @dataclass(frozen=True)
@@ -78,6 +70,13 @@ class _Elements:
         self.found: dict[tuple[str, Index], dict[int, tuple[Var, Values]]] = {}
         self.params: list[Param] = []
         self.known: list[Index] = []
+
+    def name(self, x: Element) -> tuple[Index, Index | None]:
+        """The variable of an element, twice; for one of another array what it holds, and None."""
+        if x.array not in self.arrays:
+            return content_of(x.array, x.values, x.number, self.others), None
+        own = self.find(x.array, x.values, x.place)
+        return own, own
 
     def find(self, array: str, values: Values, number: Index) -> Var:
         """The variable of an element: the same for the same place."""
@@ -123,67 +122,3 @@ class _Elements:
         var = Var(name, max(1, -(-(bound(high) - 1 - least(low)) // values.step)))
         self.params.append(Param(name, "int32", (int(count) - 1) // values.step // part, var))
         return var
-
-
-def _fill_spec(
-    statements: Sequence[Statement], names: Names, elements: _Elements, values: Names | None = None
-) -> tuple[Statement, ...]:  # fmt: skip
-    """The statements with what stands for elements in place of these; without ``values`` elements are looked for."""
-    filled, names = list[Statement](), dict(names)
-    for s in statements:
-        if isinstance(s, Nest):
-            inner = dict(names)
-            if isinstance(s, Loop):
-                inner[s.var.name] = substitute(trip_of(s, outline(elements.spec).names)[2], names)
-            s = replace(s, body=_fill_spec(s.body, inner, elements, values))
-        elif isinstance(s, LetStatement):
-            entries = list[tuple[Var, Index | Read]]()
-            for var, x in s.entries:
-                entry: Index | Read = x
-                if isinstance(x, Read):
-                    number = number_of(x.at, elements.spec.buffer(x.array).shape)
-                    own, entry = _find(x.array, x.values, number, names, elements, values)
-                    entry = (
-                        value_of_read(elements.spec, x, elements.others)
-                        if own is None
-                        else select(x.when, entry, x.otherwise)
-                    )
-                    names[var.name] = var if own is None else select(substitute(x.when, names), own, x.otherwise)
-                else:
-                    names[var.name] = substitute(x, names)
-                entries.append((var, entry))
-            s = replace(s, entries=tuple(entries))
-        filled.append(s)
-    return tuple(filled)
-
-
-def _find(
-    array: str, of: Values, number: Index, names: Names, elements: _Elements, values: Names | None
-) -> tuple[Var | None, Index]:  # fmt: skip
-    """The variable of an element, and what stands for it; None for one of another array."""
-    if array not in elements.arrays:
-        return None, 0
-    own = elements.find(array, of, substitute(number, names))
-    return own, own if values is None else values[own.name]
-
-
-def _fill_plan(
-    steps: Sequence[Step], names: Names, elements: _Elements, values: Names | None = None
-) -> tuple[Step, ...]:  # fmt: skip
-    filled, names = list[Any](), dict(names)
-    for step in steps:
-        if isinstance(step, Fetch):
-            array = step.src.memory.name
-            own, entry = _find(array, step.values, step.number, names, elements, values)
-            where = substitute(step.where, names)
-            names[step.var.name] = step.var if own is None else select(where, own, step.otherwise)
-            entry = value_of_fetch(step, elements.others) if own is None else select(step.where, entry, step.otherwise)
-            filled += let_element(step, entry)
-        elif isinstance(step, Repeat | When | Block):
-            inner = {name: x for name, x in names.items() if not isinstance(step, Repeat) or name != step.var.name}
-            filled.append(replace(step, body=_fill_plan(step.body, inner, elements, values)))
-        else:
-            if isinstance(step, Let):
-                names[step.var.name] = substitute(step.value, names)
-            filled.append(step)
-    return tuple(filled)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from tilegen.index import Formula, Index, Var, conjuncts, every, names_of, substitute
 from tilegen.index.contents import TURNS
+from tilegen.ops.tables import fill_spec
 from tilegen.plan import Plan
-from tilegen.plan.contents import Contents, fill_tables
-from tilegen.proofs.fillings import fill_spec, list_reads
+from tilegen.plan.contents import Contents, fill_tables, fill_with
+from tilegen.proofs.fillings import list_reads
 from tilegen.proofs.finding import NO_OWNER
 from tilegen.proofs.owned_boxes import Owned, written_boxes
 from tilegen.proofs.owners import check_owners
@@ -22,7 +23,7 @@ from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import outline, written_roots
 
-_ONE_FUNCTION = Contents(TURNS)  # an element is one function of its place, whatever that is
+_ONE_FUNCTION = fill_with(Contents(TURNS))  # an element is one function of its place, whatever that is
 
 
 @dataclass(frozen=True)

@@ -269,7 +269,8 @@ def _settle(machine: CtaBatch, buffer: Buffer, at: Array) -> None:
         held, stored = _row_of(machine, view), machine.domain.stored(view.dtype)
         where, places = np.unique(np.concatenate([p.at for p in parts]), return_inverse=True)
         new = np.concatenate([p.values for p in parts]).view(stored)
-        total = machine.domain.accumulate(parts[0].function, held[where].view(stored), new, places, view.dtype)
+        domain = machine.domain.of(buffer.root)
+        total = domain.accumulate(parts[0].function, held[where].view(stored), new, places, view.dtype)
         held[where] = total.view(held.dtype)
 
 

@@ -61,7 +61,7 @@ def run_reference(
     found = {}
     for name, writes in _collect(spec, ctas, inputs, params, trips, domain).items():
         if writes[0].function:  # all that is put there at once: no order of it is known
-            found[name] = lay_updates(writes, inputs[name], domain, spec.buffer(name).dtype)
+            found[name] = lay_updates(writes, inputs[name], domain.of(name), spec.buffer(name).dtype)
         else:
             last = _last_write(writes)
             found[name] = last.at, last.bits
@@ -77,7 +77,9 @@ def run_with_writers(
     """
     found = _collect(spec, ctas, inputs, params, trips, domain)
     return {
-        name: join_updates(writes, domain, spec.buffer(name).dtype) if writes[0].function else _last_write(writes)
+        name: join_updates(writes, domain.of(name), spec.buffer(name).dtype)
+        if writes[0].function
+        else _last_write(writes)
         for name, writes in found.items()
     }
 
