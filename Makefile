@@ -28,9 +28,10 @@ specs: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# Compiles every spec to PTX and runs that in NumPy: minutes. Other releases of NVRTC print other PTX, which is as good.
+# Compiles every spec to PTX, whole or with planted faults, and runs that in NumPy: two minutes of two cores, 1 GB each.
+# For one release of NVRTC: another one prints other PTX, which is as good, and faults may show in other ways.
 ptx: .venv/installed-ptx
-	$(BIN)/tilegen verify --device ptx $(SPECS)
+	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses auto --dist worksteal tests/ptx
 
 # All tests, with those that `make test` leaves out: every spec in every way, hundreds of drawn kernels. For 16 cores rather than 2.
 slow: .venv/installed

@@ -84,8 +84,8 @@ def apply_function(name: str, dtype: str) -> str:
     )
 
 
-def build_drawn() -> Iterator[tuple[str, Built, dict[str, int]]]:
-    """Each kernel, its family and the largest parameters at which its whole grid is small; programs pass by pass."""
+def build_drawn() -> Iterator[tuple[str, bool, Built, dict[str, int]]]:
+    """Each family, whether the kernel is its program's first, the kernel, and the largest of its small parameters."""
     for family, spec in list_drawn():
         try:
             built = build(spec) if isinstance(spec, Path) else tilegen.build(spec)
@@ -93,10 +93,10 @@ def build_drawn() -> Iterator[tuple[str, Built, dict[str, int]]]:
             if family != "boxes of TMA":
                 raise
             continue
-        for kernel in kernels_of(built):
+        for number, kernel in enumerate(kernels_of(built)):
             cases = [case for case in list_small_cases(kernel) if is_small(kernel, case)]
             if cases and not kernel.plan.arch.startswith("sm_10"):
-                yield family, kernel, max(cases, key=lambda case: count_bytes(kernel, case))
+                yield family, number == 0, kernel, max(cases, key=lambda case: count_bytes(kernel, case))
 
 
 def count_bytes(kernel: Built, case: dict[str, int]) -> int:
@@ -110,13 +110,15 @@ def is_small(kernel: Built, case: dict[str, int]) -> bool:
     return 0 < threads <= _MOST_THREADS and count_bytes(kernel, case) <= _MOST_BYTES
 
 
-def draw_images(kernel: Built, case: dict[str, int], number: int) -> dict[str, Any]:
-    """What each array starts as, as bytes; one that is only written as poison."""
+def draw_images(kernel: Built, case: dict[str, int], number: int, made: dict[str, Any]) -> dict[str, Any]:
+    """What each array starts as, as bytes: as passes before read or ``made`` it, else drawn; poison if only written."""
     drawn, images = float_inputs(kernel.plan, number, case), {}
     for m in arrays(kernel.plan):
         if m.access != "out" and computes(kernel.spec):
             image = draw_image(drawn[m.name], int(evaluate(m.span, case)), numpy_dtype(m.dtype))
         else:
             image = make_image(kernel.spec, m, case, number)
-        images[m.name] = np.ascontiguousarray(image).view(np.uint8).reshape(-1)
+        image = np.ascontiguousarray(image).view(np.uint8).reshape(-1)
+        earlier = made.get(m.name) if m.access != "out" else None
+        images[m.name] = image if earlier is None or earlier.size != image.size else earlier
     return images

@@ -256,3 +256,73 @@ def test_elements_are_joined(dtype, what, want):
     old, new = (np.array(x).astype(kind) for x in ([5, -1.5], [-0.5, 2]))
     bits = f"u{kind.itemsize}"
     assert update_elements(dtype, what, old.view(bits), new.view(bits)).view(kind).tolist() == want
+
+
+# ---- atomics beside plain accesses, and in shared memory
+CLEAR = "mov.u32 %r6, 0;\nst.shared.u32 [%r2], %r6;\n"
+ADD = "red.shared.add.u32 [%r3], %r1;\n"
+READ = "ld.shared.u32 %r6, [%r3];\n"
+FIRST_WARP = "setp.lt.u32 %p1, %r1, 32;\n"
+PUT_FIRST = "st.shared.u32 [%r3], %r1;\n"
+WARP_ALONE = ADD + "bar.warp.sync -1;"
+COUNTED = CLEAR + "bar.sync 0;\n" + ADD + "bar.sync 0;\n" + READ + KEEP
+
+
+def test_updates_are_ordered_with_all_else():
+    assert run(COUNTED)[0] == sum(range(64))
+
+
+@pytest.mark.parametrize("said, body", [
+    ("nothing has written", COUNTED.replace(CLEAR, "")),
+    # The thread that cleared the word is the first that adds to it: of the others nothing orders that after the clear.
+    ("it is updated, and nothing orders that after a write", COUNTED.replace(CLEAR + "bar.sync 0;", CLEAR)),
+    ("it is read, and nothing orders that after an update", COUNTED.replace(ADD + "bar.sync 0;", ADD)),
+    # Both warps add, and the second one alone meets itself: the last update is known, the first is not.
+    ("it is read, and nothing orders that after an update",
+     COUNTED.replace(ADD + "bar.sync 0;", WARP_ALONE).replace(READ, FIRST_WARP + "@%p1 bra out;\n" + READ + "out:\n")),
+    ("it is written, and nothing orders that after an update",
+     COUNTED.replace(ADD + "bar.sync 0;\n" + READ, WARP_ALONE + "\nsetp.eq.u32 %p1, %r1, 63;\n@%p1 " + PUT_FIRST)),
+    # A reader between two updates.
+    ("it is updated, and nothing orders that after a read", COUNTED.replace(READ, READ + FIRST_WARP + "@%p1 " + ADD)),
+])  # fmt: skip
+def test_updates_that_nothing_orders(said, body):
+    with pytest.raises(PtxFault, match=said):
+        run(body)
+
+
+def test_barriers_are_told_apart_by_their_number():
+    """All threads come to one instruction, each warp for a barrier of its own."""
+    half = "shr.u32 %r10, %r1, 5;\n"
+    with pytest.raises(PtxFault, match="a deadlock"):
+        run(half + PUT + "bar.sync %r10;\n" + TAKE + KEEP)
+    with pytest.raises(PtxFault, match="a CTA has 16 barriers"):
+        run("mov.u32 %r10, 16;\nbar.sync %r10;\n")
+    with pytest.raises(PtxFault, match="several numbers of threads"):
+        run(half + "add.u32 %r10, %r10, 1; shl.b32 %r10, %r10, 5;\nbar.sync 1, %r10;\n")
+
+
+def test_what_a_kernel_writes_is_not_constant():
+    body = "ld.global.nc.u32 %r6, [%rd1];\n" + KEEP
+    assert run(body, source={"X": np.full(4, 7, np.uint32)})[:2] == [7, 7]
+    with pytest.raises(PtxFault, match="an array that the kernel writes"):
+        run(body.replace("%rd1", "%rd8"))
+
+
+def test_a_cta_adds_to_a_peer_with_the_cluster_in_its_scope():
+    text = """.target sm_90a
+.visible .entry k(.param .u64 k_param_0)
+{ .reg .b32 %r<5>; .reg .b64 %rd<2>; .shared .align 16 .b8 tile[16];
+ld.param.u64 %rd1, [k_param_0]; mov.u32 %r1, 0; mov.u32 %r2, tile; st.shared.v4.u32 [%r2], {%r1, %r1, %r1, %r1};
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+mapa.shared::cluster.u32 %r3, %r2, 0; red.relaxed.cluster.shared::cluster.add.u32 [%r3], 1;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+ld.shared.u32 %r4, [%r2]; mov.u32 %r1, %cluster_ctarank;
+mad.wide.u32 %rd1, %r1, 4, %rd1; st.global.u32 [%rd1], %r4; ret; }
+"""
+    launch, images = Launch((2, 1, 1), 1, ("Y",), (2, 1, 1)), {"Y": np.zeros(8, np.uint8)}
+    found = run_kernel(parse_kernel(text, "k"), launch, images, ["Y"], [(0, 0, 0)]).images["Y"].view(np.uint32)
+    assert found.tolist() == [2, 0]
+    with pytest.raises(PtxFault, match="a CTA's scope on shared memory"):
+        run_kernel(
+            parse_kernel(text.replace("relaxed.cluster", "relaxed.cta"), "k"), launch, images, ["Y"], [(0, 0, 0)]
+        )

@@ -7,16 +7,17 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from tests.ptx.kernels import SPECS, list_kernels, requires_nvrtc
+from tests.ptx.kernels import SPECS, draft_whole, list_kernels, requires_nvrtc
 from tilegen.cli import cli
+from tilegen.pipeline import BuiltProgram
 from tilegen.ptx import parse_kernel
-from tilegen.verifying.devices import verify
-from tilegen.verifying.on_ptx import find_op, list_small_cases, verify_ptx
+from tilegen.verifying.devices import verify, verify_built
+from tilegen.verifying.on_ptx import find_op, list_small_cases
 
-# One of each kind of instruction; their proofs take seconds in all.
+# One of each kind of instruction.
 FEW = (
     "copy_tile", "copy_tma", "mma_tile", "wgmma_tile", "broadcast_cluster", "ldmatrix_fragments", "permute_sf",
-    "epilogue_panels", "cast_rows", "sum_rows", "softmax_short_rows", "copy_ring", "embedding",
+    "epilogue_panels", "cast_rows", "sum_rows", "softmax_short_rows", "copy_ring", "embedding", "index_add",
 )  # fmt: skip
 OTHERS = sorted(path.stem for path in SPECS.glob("*.yaml") if path.stem not in FEW)
 
@@ -24,9 +25,11 @@ OTHERS = sorted(path.stem for path in SPECS.glob("*.yaml") if path.stem not in F
 @requires_nvrtc
 @pytest.mark.parametrize("stem", [*FEW, *(pytest.param(stem, marks=pytest.mark.slow) for stem in OTHERS)])
 def test_compiled_kernels_do_what_their_specs_mean(stem):
-    for kernel in list_kernels(stem):
-        found = verify_ptx(kernel, (1, 2, 3))
-        assert found.device == "ptx" and len(found.lines) >= len(list_small_cases(kernel))
+    """Passes of a program by themselves, and together."""
+    whole = draft_whole(stem)
+    found = verify_built(whole, "ptx", (1,) if isinstance(whole, BuiltProgram) else (1, 2, 3))
+    assert found.device == "ptx" and len(found.lines) >= len(list_small_cases(list_kernels(stem)[0]))
+    assert not any("too long" in note for note in found.notes)
 
 
 @requires_nvrtc

@@ -285,9 +285,11 @@ def has_room(spec: Spec, ctas: Sequence[Cta]) -> bool:
     return largest is None or len(ctas) * prod(largest.lengths) <= _MOST_ELEMENTS
 
 
-def is_affordable(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips) -> bool:
-    """Whether a run takes no longer than a minute or so."""
-    return has_room(spec, ctas) and count_work(plan, ctas, case, trips) <= _MOST_WORK
+def is_affordable(
+    spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips, most: int | None = None
+) -> bool:
+    """Whether a run takes no longer than a minute or so: at most so many threads that carry out steps."""
+    return has_room(spec, ctas) and count_work(plan, ctas, case, trips) <= (most or _MOST_WORK)
 
 
 def too_long(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], cut: Cut) -> Diagnostic:

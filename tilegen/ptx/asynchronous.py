@@ -204,9 +204,8 @@ def _load_box(
     data = read_box(region, box, byte, inside)
     if region.name in machine.global_shadows:
         shadow = machine.global_shadows[region.name]
-        shadow.read_async(
-            order.agent(("bulk", lane % order.n)), np.unique(byte[inside] // shadow.granule), order.own_row(lane)
-        )
+        reader, granules = order.agent(("bulk", lane % order.n)), np.unique(byte[inside] // shadow.granule)
+        shadow.read_async(reader, granules, order.own_row(lane), lane // order.n)
     for peer in [None] if peers is None else peers:
         to, signal = at if peer is None else tuple((x & (1 << PEER) - 1) | (peer + 1) << PEER for x in at)
         if peer is not None and peer >= state.peers:
@@ -235,9 +234,8 @@ def _store_box(machine: Machine, lane: int, box: TensorMap, corner: list[int], a
     )
     values = state.shared[place].view(f"u{box.elem_bytes}")
     granules = np.unique(byte[inside] // shadow.granule)
-    shadow.write_async(
-        order.agent(("bulk writes", lane % order.n)), granules, order.own_row(lane), lane // order.n, bool(reduce)
-    )
+    writer, put = order.agent(("bulk writes", lane % order.n)), shadow.update_async if reduce else shadow.write_async
+    put(writer, granules, order.own_row(lane), lane // order.n)
     view, to, new = region.views[box.elem_bytes], byte[inside] // box.elem_bytes, values[inside]
     view[to] = update_elements(box.dtype, reduce, view[to], new) if reduce else new
     machine.bulk.setdefault(lane, [[]])[-1].append(stamp)

@@ -10,7 +10,7 @@ from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
 from tilegen.ptx.memory import check_aligned, granules_of, place_shared, read_address, resolve, split_regions
 from tilegen.ptx.rows import Row, Step, row
-from tilegen.ptx.state import Fault, Lanes, numpy_type
+from tilegen.ptx.state import PEER, Fault, Lanes, numpy_type
 from tilegen.ptx.text import Instruction, PtxError, list_names
 from tilegen.ptx.updates import find_update, update_in_order
 
@@ -35,13 +35,13 @@ def _atomic(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
         where, at = resolve(space, address(lanes))
         size = dtype.itemsize * count
         check_aligned(at, size)
+        if scope == "cta" and (where == "global" or (at >> PEER > 0).any()):
+            raise Fault(f"an atomic of a CTA's scope on {where} memory: other CTAs may be at it too")
         if sem in ("release", "acq_rel"):
             release_flags(machine, lanes, at)
         for target, shadow, near, mine in _list_targets(machine, where, at, size, lanes):
             own = machine.part(lanes, mine)
-            if scope == "cta" and where == "global":
-                raise Fault("an atomic of a CTA's scope on global memory: other CTAs may be at it too")
-            shadow.write(own, granules_of(near, size, shadow.granule), is_atomic=True)
+            shadow.update(own, granules_of(near, size, shadow.granule))
             for k, v in enumerate(values):
                 before = update_in_order(
                     target.view(dtype), near // dtype.itemsize + k, update, (v[own.at], more[own.at])

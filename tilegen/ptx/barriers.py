@@ -72,7 +72,8 @@ def arrive(machine: Machine, barrier: Barrier, idx: Array, scope: str) -> None:
     cta = barrier.byte // state.shared_bytes
     if (state.cta[idx] != cta).any() and scope == "cta":
         gathered[: order.n] = 0
-        gathered[order.fence_column(0) : order.fence_column(0) + order.n] = 0
+        for is_shared in (True, False):
+            gathered[order.fence_start(is_shared) :][: order.n] = 0
         np.maximum(barrier.own, gathered, out=barrier.own)
     elif (state.cta[idx] == cta).all():
         np.maximum(barrier.own, gathered, out=barrier.own)
@@ -116,7 +117,7 @@ def land_bytes(machine: Machine, barrier: Barrier, lane: int, count: int) -> Non
 
 def tell_phases(machine: Machine, barrier: Barrier, lane: int) -> None:
     """A phase that a copy helps to complete tells which phases were known when the copy was started; no accesses."""
-    facts = slice(machine.order.phase_column(machine.order.n), None)
+    facts = slice(machine.order.phase_column(machine.order.n), machine.order.fence_start(is_shared=False))
     for clock in (barrier.own, barrier.wide):
         clock[facts] = np.maximum(clock[facts], machine.order.know[lane, facts])
 

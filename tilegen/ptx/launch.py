@@ -72,8 +72,10 @@ class Region:
 
     def __init__(self, name: str, base: int, image: Array, is_writable: bool):
         self.name, self.base, self.size, self.is_writable = name, base, image.nbytes, is_writable
-        self.bytes = np.zeros(-(-image.nbytes // 32) * 32, np.uint8)
-        self.bytes[: self.size] = image.reshape(-1).view(np.uint8)
+        flat = np.ascontiguousarray(image).reshape(-1).view(np.uint8)
+        self.bytes = flat if self.size % 32 == 0 and not is_writable else np.zeros(-(-self.size // 32) * 32, np.uint8)
+        if self.bytes is not flat:
+            self.bytes[: self.size] = flat
         self.kept: dict[str, Array] = {}  # what clusters that ran did to it
         self.views = {w: self.bytes.view(f"u{w}") for w in (1, 2, 4, 8)}
 

@@ -41,7 +41,10 @@ def _sync_cta(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     arrives = bool(found["arrive"])
 
     def step(lanes: Lanes) -> Array | None:
-        if not arrives and lanes.n == state.total and len(one.operands) == 1 and not meetings.named:
+        if (ids[lanes.at] >= _BARRIERS).any():
+            raise Fault(f"a CTA has {_BARRIERS} barriers")
+        is_same = bool((ids[lanes.at] == ids[lanes.idx[0]]).all())
+        if not arrives and lanes.n == state.total and len(one.operands) == 1 and not meetings.named and is_same:
             order.meet(lanes.idx, len(state.ctas))
             return np.ones(lanes.n, bool)
         if not lanes.whole:
@@ -51,6 +54,8 @@ def _sync_cta(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
             here = keys == key
             cta, number = divmod(int(key), _BARRIERS)
             count = int(counts[lanes.at][here][0])
+            if (counts[lanes.at][here] != count).any():
+                raise Fault(f"barrier {number} is used for several numbers of threads")
             _come(machine, (cta, number), count, lanes.idx[here], arrives)
         return np.ones(lanes.n, bool) if arrives else None
 
@@ -131,7 +136,7 @@ def _wait_cluster(machine: Machine, one: Instruction, found: re.Match[str]) -> S
 def _fence(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     def step(lanes: Lanes) -> None:
         if found["kind"].startswith("proxy.async"):
-            machine.order.fence(lanes.idx)
+            machine.order.fence(lanes.idx, found["space"] or "")
         if found["kind"].startswith(("proxy.async", "mbarrier_init")):
             fence_barriers(machine, lanes.idx)
 
@@ -189,7 +194,7 @@ ROWS: tuple[Row, ...] = (
     row(r"barrier\.cluster\.arrive(\.release|(?P<relaxed>\.relaxed))?(\.aligned)?", "9.7.13 barrier.cluster",
         _arrive_cluster),
     row(r"barrier\.cluster\.wait(\.acquire)?(\.aligned)?", "9.7.13 barrier.cluster", _wait_cluster, CONTROL),
-    row(r"fence\.(?P<kind>proxy\.async(\.shared::cta|\.global|\.shared::cluster)?|mbarrier_init\.release\.cluster)", 
+    row(r"fence\.(?P<kind>proxy\.async(?P<space>\.shared::cta|\.global|\.shared::cluster)?|mbarrier_init\.release\.cluster)", 
         "9.7.13 membar, fence", _fence),
     row(r"griddepcontrol\.(?P<kind>wait|launch_dependents)", "9.7.13 griddepcontrol", _wait_previous),
     row(r"setmaxnreg\.(?P<way>inc|dec)\.sync\.aligned\.u32", "9.7.19 setmaxnreg", _set_registers, CONTROL),

@@ -182,7 +182,10 @@ def _load(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     live = [len(names) == 1 or name in machine.read_names for name in names]
 
     def step(lanes: Lanes) -> None:
-        x = load(machine, space, address(lanes), dtype.itemsize, live, lanes)
+        at = address(lanes)
+        if found["constant"] and any(region.is_writable for region, _ in split_regions(machine, at, dtype.itemsize)):
+            raise Fault("ld.global.nc of an array that the kernel writes")
+        x = load(machine, space, at, dtype.itemsize, live, lanes)
         values = x.view(dtype) if dtype.kind == "i" else x
         for k, r in enumerate(rows):
             if r is not None:
@@ -253,7 +256,7 @@ _HINTS = r"(\.L\w*::\w+)*"
 _SPACE = r"(?P<space>\.global|\.shared(::cta|::cluster)?|\.local)?"
 ROWS: tuple[Row, ...] = (
     row(r"ld\.param\.(?P<type>[busf](8|16|32|64))", "9.7.9 ld", _load_param),
-    row(rf"ld(\.weak|\.volatile)?{_SPACE}(\.ca|\.cg|\.cs|\.lu|\.cv)?(\.nc)?"
+    row(rf"ld(\.weak|\.volatile)?{_SPACE}(\.ca|\.cg|\.cs|\.lu|\.cv)?(?P<constant>\.nc)?"
         rf"{_HINTS}(\.v[24])?\.(?P<type>[busf](8|16|32|64))", "9.7.9 ld, ld.global.nc", _load),
     row(rf"st(\.weak|\.volatile)?{_SPACE}(\.wb|\.cg|\.cs|\.wt)?"
         rf"{_HINTS}(\.v[24])?\.(?P<type>[busf](8|16|32|64))", "9.7.9 st", _store),

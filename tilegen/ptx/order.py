@@ -1,7 +1,8 @@
 """What is ordered before what: a clock for each lane and agent; for each granule of memory who wrote and read it.
 
 A clock is a row of stamps. ``know[u, t] > s``: what t did at stamp s is ordered before what u does now. Columns:
-lanes of the cluster, agents (what works asynchronously), lanes up to their last proxy fence, phases of mbarriers.
+lanes of the cluster, agents (what works asynchronously), lanes up to their last proxy fence, phases of mbarriers,
+lanes up to their last proxy fence for global memory.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ class Order:
     def __init__(self, state: State):
         self.state, self.n = state, state.padded * state.peers
         self.column = state.lane % self.n
-        self.width = 2 * self.n + 2 * _AGENTS
+        self.width = 3 * self.n + 2 * _AGENTS
         self.know = np.zeros((state.total, self.width), np.int32)
         missing = ~state.exists[: self.n]
-        self.know[:, np.flatnonzero(missing)] = self.know[:, self.fence_column(np.flatnonzero(missing))] = NEVER
+        for start in (0, self.fence_start(True), self.fence_start(False)):
+            self.know[:, start + np.flatnonzero(missing)] = NEVER
         self.know[:, self.n + PREVIOUS] = 0 if state.launch.overlaps else NEVER
         self.base = np.zeros(state.total, np.int32)  # what any lane of the cluster did before it is known
         self.agents: dict[Hashable, int] = {"previous": PREVIOUS}
@@ -51,11 +53,12 @@ class Order:
             raise Fault(f"more than {_AGENTS} mbarriers, warpgroups and threads that start copies in a cluster")
         return self.n + found
 
-    def fence_column(self, column: Array | int) -> Array | int:
-        return column + self.n + _AGENTS
+    def fence_start(self, is_shared: bool) -> int:
+        """The first column of proxy fences, which are in the order of lanes."""
+        return self.n + _AGENTS if is_shared else 2 * self.n + 2 * _AGENTS
 
     def phase_column(self, agent: int) -> int:
-        return agent + self.n + _AGENTS
+        return agent + self.fence_start(is_shared=True)
 
     # ---- how clocks move
     def release(self, idx: Array) -> None:
@@ -90,9 +93,11 @@ class Order:
         self.know[idx, column] = np.maximum(self.know[idx, column], stamp)
         self.changed(idx)
 
-    def fence(self, idx: Array) -> None:
-        """A proxy fence of these lanes: their writes before it may be seen by the async proxy."""
-        self.know[idx, self.fence_column(self.column[idx])] = self.tick()
+    def fence(self, idx: Array, space: str) -> None:
+        """A proxy fence of these lanes: their writes to a space (any: "") may be seen by the async proxy."""
+        stamp = self.tick()
+        for is_shared in [name != ".global" for name in (".shared", ".global") if space[:7] in ("", name)]:
+            self.know[idx, self.fence_start(is_shared) + self.column[idx]] = stamp
         self.changed(idx)
 
     def gather(self, idx: Array) -> Array:
@@ -123,149 +128,173 @@ class Order:
         return found
 
 
+class Stamps:
+    """When each column last touched each granule; 0: never. Rows are made for granules once they are touched."""
+
+    def __init__(self, granules: int, columns: int):
+        self.row = np.zeros(granules, np.int32)
+        self.last = np.zeros(granules, np.int32)  # of any column
+        self.table = np.zeros((1, columns), np.int32)
+        self.used = 1
+        self.has_agents = False
+
+    def mark(self, granules: Array, columns: Array | int, stamp: int) -> None:
+        """Granules and columns are of one shape, or are spread to one."""
+        if (self.row[granules] == 0).any():
+            self._make_rows(np.unique(granules[self.row[granules] == 0]))
+        self.table[self.row[granules], columns] = stamp
+        self.last[granules] = stamp
+
+    def _make_rows(self, granules: Array) -> None:
+        if self.used + len(granules) > len(self.table):
+            grown = np.zeros((2 * (self.used + len(granules)), self.table.shape[1]), np.int32)
+            grown[: self.used] = self.table[: self.used]
+            self.table = grown
+        self.row[granules] = np.arange(self.used, self.used + len(granules))
+        self.used += len(granules)
+
+    def find_unknown(self, granules: Array, know: Array, own: Array | None = None) -> int:
+        """The last touch that is not known, or 0. ``know``: a clock for each granule; ``own``: a column that counts as
+        known.
+        """
+        found = self.table[self.row[granules]]
+        found[found < know] = 0
+        if own is not None:
+            found[np.arange(len(found)), own] = 0
+        return int(found.max(initial=0))
+
+
+_AGAINST = {  # of which kinds no other CTA may make an access to a granule
+    "read": ("write", "update"), "write": ("read", "write", "update"), "update": ("read", "write"),
+}  # fmt: skip
+
+
 class Shadow:
-    """Of each granule of a memory: the last write and the reads since. 0 is nobody, others are a column plus 1."""
+    """Of each granule of a memory: the last write, and the reads and updates (by atomics) since.
+
+    ``who`` wrote it: 0 is nobody, others are a column plus 1. ``kept``: of an array, which clusters of the launch did
+    what so far; they run one after another, and nothing orders them.
+    """
 
     def __init__(self, order: Order, granules: int, granule: int, kept: dict[str, Array] | None = None):
         self.order, self.granule, self.is_shared = order, granule, kept is None
-        is_shared = kept is None
         self.who = np.zeros(granules, np.int32)
         self.at = np.zeros(granules, np.int32)
         self.together = np.zeros(granules, bool)  # written by a whole warp: who is its first lane
-        self.atomic = np.zeros(granules, bool)
-        self.last_read = np.zeros(granules, np.int32)
         self.flying = np.zeros(granules, np.int32)  # a copy of cp.async of this lane's column plus 1 will fill it
         self.flights = 0
-        self.agents_read = False
         self.columns = order.n + _AGENTS
-        # Stamps of reads: a row for each granule of shared memory (zeros take no space), rows as needed for others.
-        self.row = np.arange(granules, dtype=np.int32) + 1 if is_shared else np.zeros(granules, np.int32)
-        self.reads = np.zeros((granules + 1 if is_shared else 1, self.columns), np.int32)
-        self.used = 1
-        self.warps = order.n // WARP
-        self.warp_reads = np.zeros((granules if is_shared else 0, self.warps), np.int32)  # by ldmatrix
+        self.reads, self.updates = Stamps(granules, self.columns), Stamps(granules, self.columns)
+        self.warp_reads = np.zeros((granules if self.is_shared else 0, order.n // WARP), np.int32)  # by ldmatrix
+        self.clusters: dict[str, Array] = {}  # by kind of access: the cluster that made it, -1: several
         if kept is not None:
-            if "cluster" not in kept:  # over all clusters of a launch, which run one after another
-                kept |= {name: np.zeros(granules, np.int32) for name in ("cluster", "reader")}
-                kept["atomic"], kept["count"] = self.atomic, np.zeros(1, np.int32)
-            self.cluster = kept["cluster"]  # whose lanes wrote it
-            self.reader = kept["reader"]  # whose lanes read it; -1: of several
-            self.atomic = kept["atomic"]
+            if not kept:
+                kept |= {name: np.zeros(granules, np.int32) for name in _AGAINST} | {"count": np.zeros(1, np.int32)}
+            self.clusters = {name: kept[name] for name in _AGAINST}
             self.first = int(kept["count"][0]) + 1  # the number of the first cluster that is here
             kept["count"] += order.state.total // order.n
 
-    def rows_of(self, granules: Array) -> Array:
-        """Rows of ``reads``, made where there are none."""
-        rows = self.row[granules]
-        if not self.is_shared and (rows == 0).any():
-            new = np.unique(granules[rows == 0])
-            if self.used + len(new) > len(self.reads):
-                grown = np.zeros((2 * (self.used + len(new)), self.columns), np.int32)
-                grown[: self.used] = self.reads[: self.used]
-                self.reads = grown
-            self.row[new] = np.arange(self.used, self.used + len(new))
-            self.used += len(new)
-            rows = self.row[granules]
-        return rows
-
     # ---- accesses of lanes, each by itself; granules are [lanes, k]
     def read(self, lanes: Lanes, granules: Array) -> None:
-        order, idx = self.order, lanes.idx
-        self._refuse_flights(granules)
-        who, at = self.who[granules], self.at[granules]
-        if self.is_shared and not who.all():
-            raise Fault("shared memory is read that nothing has written")
-        columns = order.column[idx][:, None]
-        known = (
-            (who == 0) | (order.know[idx[:, None], who - 1] > at) | ((who - 1 == columns) & ~self.together[granules])
-        )
-        self._judge(known, granules, idx[:, None], who, "read")
-        self._judge_together(granules, lambda lane: order.know[idx[lane]], "read")
-        stamp = order.tick()
-        rows = self.rows_of(granules)  # before ``reads`` is named: it may grow
-        self.reads[rows, columns] = stamp
-        self.last_read[granules] = stamp
-        self._mark_cluster(granules, idx, is_write=False)
+        self._access(lanes, granules, "read")
+        self.reads.mark(granules, self.order.column[lanes.idx][:, None], self.order.tick())
 
-    def write(self, lanes: Lanes, granules: Array, is_atomic: bool = False) -> None:
-        order, idx = self.order, lanes.idx
-        self._refuse_flights(granules)
-        who, at = self.who[granules], self.at[granules]
-        columns = order.column[idx][:, None]
-        known = (
-            (who == 0) | (order.know[idx[:, None], who - 1] > at) | ((who - 1 == columns) & ~self.together[granules])
-        )
-        if is_atomic:
-            known |= self.atomic[granules]
-        self._judge(known, granules, idx[:, None], who, "written", is_atomic)
-        self._judge_together(granules, lambda lane: order.know[idx[lane]], "written")
-        if not is_atomic or not self.atomic[granules].all():
-            self._judge_reads(
-                granules, order.base[idx][:, None], lambda lane: order.know[idx[lane], : self.columns], columns
-            )
-        stamp = order.tick()
-        self._mark_cluster(granules, idx, is_write=True, is_atomic=is_atomic)
-        mine = np.broadcast_to(columns + 1, granules.shape)
+    def update(self, lanes: Lanes, granules: Array) -> None:
+        """By an atomic: in no order with others."""
+        self._access(lanes, granules, "update")
+        self.updates.mark(granules, self.order.column[lanes.idx][:, None], self.order.tick())
+
+    def write(self, lanes: Lanes, granules: Array) -> None:
+        self._access(lanes, granules, "write")
+        mine = np.broadcast_to(self.order.column[lanes.idx][:, None] + 1, granules.shape)
         self.who[granules] = mine
-        self.at[granules] = stamp
+        self.at[granules] = self.order.tick()
         self.together[granules] = False
-        self.atomic[granules] = is_atomic
-        if not is_atomic and (self.who[granules] != mine).any():
+        if (self.who[granules] != mine).any():
             raise Fault("two threads write one byte in one instruction")
 
-    def read_together(self, warps: Array, granules: Array) -> None:
-        """ldmatrix: a row is no lane's own, so each lane of the warp must know of its write. Granules: [warps, k]."""
+    def _access(self, lanes: Lanes, granules: Array, kind: str) -> None:
+        order, idx = self.order, lanes.idx
         self._refuse_flights(granules)
-        who, at, know = self.who[granules], self.at[granules], self.order.warp_rows(warps)
-        if self.is_shared and not who.all():
-            raise Fault("shared memory is read that nothing has written")
-        known = know[np.arange(len(warps))[:, None], who - 1] > at
-        self._judge(known, granules, None, who, "read")
-        self._judge_together(granules, lambda k: know[k], "read")
+        self._refuse_unwritten(granules, kind)
+        self._mark_clusters(granules, (idx // order.n)[:, None], kind)
+        who, at, columns = self.who[granules], self.at[granules], order.column[idx]
+        is_own = (who - 1 == columns[:, None]) & ~self.together[granules]
+        self._judge((who == 0) | is_own | (order.know[idx[:, None], who - 1] > at), granules, kind)
+        self._judge_together(granules, lambda lane: order.know[idx[lane]], kind)
+        for stamps, name in self._list_conflicts(kind):
+            late = stamps.last[granules] >= np.maximum(order.base[idx][:, None], 1)
+            if stamps.has_agents:
+                late |= stamps.last[granules] > 0
+            if late.any():
+                where = np.argwhere(late)
+                lane, flat = where[:, 0], granules[tuple(where.T)]
+                self._refuse(
+                    stamps.find_unknown(flat, order.know[idx[lane], : self.columns], columns[lane]), kind, name
+                )
+
+    # ---- accesses of whole warps: a row is no lane's own. Granules are [warps, k]
+    def read_together(self, warps: Array, granules: Array) -> None:
+        """ldmatrix: each lane of the warp must know of the write."""
+        self._access_by(granules, self.order.warp_rows(warps), "read")
         stamp = self.order.tick()
-        self.warp_reads[granules, (warps % self.warps)[:, None]] = stamp
-        self.last_read[granules] = stamp
+        self.warp_reads[granules, (warps % self.warp_reads.shape[1])[:, None]] = stamp
+        self.reads.last[granules] = stamp
 
     def write_together(self, warps: Array, granules: Array) -> None:
         """stmatrix: each lane of the warp must know of what was done to a row before."""
-        know = self.order.warp_rows(warps)
-        for k in range(len(warps)):
-            self._check_row(granules[k], know[k], is_write=True)
+        self._access_by(granules, self.order.warp_rows(warps), "write")
         if len(np.unique(granules)) < granules.size:
             raise Fault("two rows of one stmatrix lie on one another")
         self.who[granules] = (warps * WARP % self.order.n + 1)[:, None]
         self.at[granules] = self.order.tick()
         self.together[granules] = True
-        self.atomic[granules] = False
 
     # ---- accesses of agents; ``row`` is the clock of who starts them
-    def read_async(self, agent: int, granules: Array, row: Array) -> int:
-        self._check_row(granules, row, is_write=False, is_async=True)
-        stamp = self.order.tick()
-        rows = self.rows_of(granules)
-        self.reads[rows, agent] = stamp
-        self.agents_read = True
-        return stamp
+    def read_async(self, agent: int, granules: Array, row: Array, cluster: int = 0) -> int:
+        return self._touch_async(self.reads, agent, granules, row, cluster, "read")
 
-    def write_async(self, agent: int, granules: Array, row: Array, cluster: int = 0, is_atomic: bool = False) -> int:
-        """A write by an agent; one that updates each element by itself is in no order with others of that kind."""
-        if is_atomic and self.atomic[granules].all():
-            stamp = self.order.tick()
-            self.who[granules], self.at[granules], self.cluster[granules] = agent + 1, stamp, cluster + self.first
-            return stamp
-        self._check_row(granules, row, is_write=True, is_async=True)
-        stamp = self.order.tick()
-        if not self.is_shared:
-            own = np.full(granules.shape, cluster + self.first)
-            if ((self.cluster[granules] != own) & (self.cluster[granules] > 0)).any():
-                raise Fault("a race: two CTAs write one byte")
-            self._refuse_clusters(granules, own)
-            self.cluster[granules] = own
+    def update_async(self, agent: int, granules: Array, row: Array, cluster: int) -> int:
+        return self._touch_async(self.updates, agent, granules, row, cluster, "update")
+
+    def write_async(self, agent: int, granules: Array, row: Array, cluster: int = 0) -> int:
+        self._mark_clusters(granules, np.array(cluster), "write")
+        self._access_by(granules[None], row[None], "write", is_async=True)
         self.who[granules] = agent + 1
-        self.at[granules] = stamp
+        self.at[granules] = self.order.tick()
         self.together[granules] = False
-        self.atomic[granules] = is_atomic
-        return stamp
+        return self.order.stamp
+
+    def _touch_async(self, stamps: Stamps, agent: int, granules: Array, row: Array, cluster: int, kind: str) -> int:
+        self._mark_clusters(granules, np.array(cluster), kind)
+        self._access_by(granules[None], row[None], kind, is_async=True)
+        stamps.mark(granules, agent, self.order.tick())
+        stamps.has_agents = True
+        return self.order.stamp
+
+    def _access_by(self, granules: Array, know: Array, kind: str, is_async: bool = False) -> None:
+        """Accesses [groups, k] by who knows a row of clocks for each group; nothing is anybody's own."""
+        order, group = self.order, np.arange(len(granules))[:, None]
+        self._refuse_flights(granules)
+        self._refuse_unwritten(granules, kind)
+        who, at = self.who[granules], self.at[granules]
+        column = np.maximum(who - 1, 0)
+        if is_async:
+            self._refuse_unfenced(granules, know[0])
+            column = np.where(column < order.n, column + order.fence_start(self.is_shared), column)
+        self._judge((who == 0) | (know[group, column] > at), granules, kind)
+        fences = know[:, order.fence_start(self.is_shared) :][:, : order.n]
+        seen = np.concatenate([fences, know[:, order.n :]], 1) if is_async else know
+        self._judge_together(granules, lambda k: seen[k], kind)
+        for stamps, name in self._list_conflicts(kind):
+            where = np.argwhere(stamps.last[granules] > 0)
+            flat = granules[tuple(where.T)]
+            rows = (know if stamps is self.reads else seen)[where[:, 0], : self.columns]
+            self._refuse(stamps.find_unknown(flat, rows), kind, name)
+            if stamps is self.reads and self.is_shared:
+                warps = self.warp_reads[flat]
+                least = rows[:, : order.n].reshape(-1, order.n // WARP, WARP).min(2)
+                self._refuse(int(warps[warps >= np.maximum(least, 1)].max(initial=0)), kind, name)
 
     # ---- copies in flight
     def start_flight(self, lanes: Lanes, granules: Array) -> None:
@@ -279,103 +308,67 @@ class Shadow:
         self.who[granules] = columns[:, None] + 1
         self.at[granules] = self.order.tick()
 
+    # ---- judgements
+    def _list_conflicts(self, kind: str) -> list[tuple[Stamps, str]]:
+        found = [(self.reads, "read")] if kind != "read" else []
+        return found + ([(self.updates, "update")] if kind != "update" and self.updates.used > 1 else [])
+
     def _refuse_flights(self, granules: Array) -> None:
         if self.flights and self.flying[granules].any():
             found = granules[self.flying[granules] > 0][0]
             raise Fault("a copy of cp.async in flight fills it", self.order.instructions[self.at[found]])
 
-    # ---- judgements
-    def _check_row(self, granules: Array, row: Array, is_write: bool, is_async: bool = False) -> None:
-        self._refuse_flights(granules)
-        order, who, at = self.order, self.who[granules], self.at[granules]
-        if self.is_shared and not is_write and not who.all():
+    def _refuse_unwritten(self, granules: Array, kind: str) -> None:
+        if self.is_shared and kind != "write" and not self.who[granules].all():
             raise Fault("shared memory is read that nothing has written")
-        column = np.maximum(who - 1, 0)
-        by_lane = column < order.n
-        if is_async:
-            column = np.where(by_lane, order.fence_column(column), column)
-        known = (who == 0) | (row[column] > at)
-        if is_async and not known.all() and (by_lane & (row[who - 1] > at) & ~known).any():
-            found = granules[by_lane & ~known].ravel()[0]
-            raise Fault("the async proxy does not see a write: no proxy fence of its thread is ordered in between",
-                        order.instructions[self.at[found]])  # fmt: skip
-        self._judge(known, granules, None, who, "written" if is_write else "read")
-        shift = order.n + _AGENTS if is_async else 0
-        self._judge_together(
-            granules, lambda lane: np.broadcast_to(np.roll(row, -shift), (len(lane), len(row))), "accessed"
-        )
-        if is_write:
-            self._judge_rows(granules.ravel(), np.broadcast_to(row[: self.columns], (granules.size, self.columns)))
 
-    def _judge_rows(self, granules: Array, know: Array, own: Array | None = None) -> None:
-        """Every read of each granule is known; those of ``own`` columns are."""
-        reads = self.reads[self.row[granules]]
-        bad = (reads >= know) & (reads > 0)
-        if own is not None:
-            bad[np.arange(len(bad)), own] = False
-        if self.is_shared:
-            together = self.warp_reads[granules]
-            late = (together >= know[:, : self.order.n].reshape(len(know), -1, WARP).min(2)) & (together > 0)
-            if late.any():
-                self._fail_read(int(together[late].max()))
+    def _refuse_unfenced(self, granules: Array, row: Array) -> None:
+        """Raises Fault where the write of a lane is ordered before, and no proxy fence of that lane."""
+        order, who, at = self.order, self.who[granules], self.at[granules]
+        by_lane = (who > 0) & (who <= order.n)
+        column = np.where(by_lane, who - 1, 0)
+        bad = by_lane & (row[column] > at) & (row[column + order.fence_start(self.is_shared)] <= at)
         if bad.any():
-            self._fail_read(int(reads[bad].max()))
+            raise Fault("the async proxy does not see a write: no proxy fence of its thread is ordered in between",
+                        order.instructions[self.at[granules[bad][0]]])  # fmt: skip
 
-    def _judge(
-        self, known: Array, granules: Array, idx: Array | None, who: Array, verb: str, is_atomic: bool = False
-    ) -> None:
-        if not self.is_shared and idx is not None:
-            own = np.broadcast_to(idx // self.order.n + self.first, granules.shape)
-            other = (self.cluster[granules] != own) & (self.cluster[granules] > 0)
-            if is_atomic:
-                other &= ~self.atomic[granules]
-            known = known & ~other | (is_atomic & self.atomic[granules])
+    def _judge(self, known: Array, granules: Array, kind: str) -> None:
         if not known.all():
             found = granules[np.broadcast_to(~known, granules.shape)].ravel()[0]
-            raise Fault(
-                f"a race: it is {verb}, and nothing orders that after a write", self.order.instructions[self.at[found]]
-            )
+            self._refuse(int(self.at[found]), kind, "write")
 
-    def _judge_together(self, granules: Array, rows: Callable[[Array], Array], verb: str) -> None:
+    def _refuse(self, stamp: int, kind: str, before: str) -> None:
+        """Raises Fault for an access of a kind that nothing orders after what was done at a stamp; 0: there is none."""
+        if stamp:
+            done = {"read": "read", "write": "written", "update": "updated"}[kind]
+            article = "an" if before == "update" else "a"
+            words = f"a race: it is {done}, and nothing orders that after {article} {before}"
+            raise Fault(words, self.order.instructions[stamp])
+
+    def _judge_together(self, granules: Array, rows: Callable[[Array], Array], kind: str) -> None:
         """What a whole warp wrote: each of its lanes must be known to be past it."""
-        if not self.together.any() or not self.together[granules].any():
-            return
         where = np.argwhere(self.together[granules])
+        if not len(where):
+            return
         flat = granules[tuple(where.T)]
-        know = rows(where[:, 0])
         lanes = (self.who[flat] - 1)[:, None] + np.arange(WARP)
-        least = np.take_along_axis(know, lanes, 1).min(1)
+        least = np.take_along_axis(rows(where[:, 0]), lanes, 1).min(1)
         if (least <= self.at[flat]).any():
             found = flat[least <= self.at[flat]][0]
-            raise Fault(f"a race: it is {verb}, and not all lanes of the warp are known to be past stmatrix",
+            raise Fault("a race: not all lanes of the warp are known to be past stmatrix",
                         self.order.instructions[self.at[found]])  # fmt: skip
 
-    def _judge_reads(self, granules: Array, base: Array, rows: Callable[[Array], Array], columns: Array) -> None:
-        late: Array = (self.last_read[granules] >= base) & (self.last_read[granules] > 0)
-        if self.agents_read and not late.any():
-            late = np.asarray(self.reads[self.row[granules], self.order.n + 1 :].any(-1))
-        if not late.any():
-            return
-        where = np.argwhere(late)
-        self._judge_rows(granules[tuple(where.T)], rows(where[:, 0]), columns[where[:, 0], 0])
-
-    def _fail_read(self, stamp: int) -> None:
-        raise Fault("a race: it is written, and nothing orders that after a read", self.order.instructions[stamp])
-
-    # ---- clusters, which nothing orders
-    def _mark_cluster(self, granules: Array, idx: Array, is_write: bool, is_atomic: bool = False) -> None:
+    def _mark_clusters(self, granules: Array, cluster: Array, kind: str) -> None:
+        """Clusters are in no order with one another. ``cluster``: that of each access, counted among those here."""
         if self.is_shared:
             return
-        own = np.broadcast_to(idx[:, None] // self.order.n + self.first, granules.shape)
-        if is_write:
-            self._refuse_clusters(granules, own)
-            self.cluster[granules] = own
-            if not is_atomic and (self.cluster[granules] != own).any():
-                raise Fault("a race: two CTAs write one byte in one instruction")
-        else:
-            reader = self.reader[granules]
-            self.reader[granules] = np.where((reader == 0) | (reader == own), own, -1)
-
-    def _refuse_clusters(self, granules: Array, own: Array) -> None:
-        if ((self.reader[granules] != 0) & (self.reader[granules] != own)).any():
-            raise Fault("a race: another CTA reads what this one writes")
+        own = np.broadcast_to(cluster + self.first, granules.shape)
+        for other in _AGAINST[kind]:
+            held = self.clusters[other][granules]
+            if ((held != 0) & (held != own)).any():
+                raise Fault(f"a race: a {kind}, and a {other} of the same byte by another CTA")
+        held = self.clusters[kind]
+        old = held[granules]
+        held[granules] = np.where((old == 0) | (old == own), own, -1)
+        if kind == "write" and (held[granules] != own).any():
+            raise Fault("a race: two CTAs write one byte in one instruction")

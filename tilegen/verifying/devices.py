@@ -25,7 +25,7 @@ from tilegen.spec.outline import launch_of
 from tilegen.verifying.floats import at_offsets, compare_run, say_lasting_nans
 from tilegen.verifying.images import list_ctas
 from tilegen.verifying.on_gpu import HERE, carry_out_on_gpu, verify_gpu
-from tilegen.verifying.on_ptx import carry_out_on_ptx, verify_ptx
+from tilegen.verifying.on_ptx import MOST_TOGETHER, carry_out_on_ptx, verify_ptx
 from tilegen.verifying.programs import CarryOut, carry_out_in_numpy, verify_program
 from tilegen.verifying.verified import Verified, case_text, count, count_inputs, reads_arrays
 
@@ -94,7 +94,7 @@ def verify_built(
             where = "cpu" if find_composed(one.spec) else device
             return verify_built(one, where, own, None, access, processes)
 
-        return verify_program(built, alone, carry_out, seeds, against)
+        return verify_program(built, alone, carry_out, seeds, against, MOST_TOGETHER if device == "ptx" else None)
     if device == "gpu":
         return verify_gpu(built, seeds, against, access, processes)
     if device == "ptx":

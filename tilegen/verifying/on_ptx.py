@@ -32,6 +32,7 @@ from tilegen.verifying.verified import Verified, case_text, count, reads_arrays
 Cta = tuple[int, int, int]
 CODE = "TG494"
 _MOST_WORK = 1 << 22  # elements, as count_work has them: seconds
+MOST_TOGETHER = 1 << 26  # threads that carry out steps, of a pass that runs whole: half a minute
 _DRAWN = 1  # CTAs between the first and the last
 
 
