@@ -33,11 +33,13 @@ SIZES: dict[str, Mapping[str, int]] = {
 }  # fmt: skip
 
 
-@once
-def draft_whole(stem: str) -> Built | BuiltProgram:
-    """A spec's kernel, or its program's, not proved."""
+def draft_small(stem: str) -> Built | BuiltProgram:
+    """A spec's kernel, or its program's, not proved; a large one at a smaller size."""
     sizes = SIZES.get(stem) or next(iter(SMALL.get(stem, ())), None)
     return draft(load(SPECS / f"{stem}.yaml", params=sizes))
+
+
+draft_whole = once(draft_small)
 
 
 def draft(loaded: Spec | Program) -> Built | BuiltProgram:
