@@ -229,34 +229,36 @@ def run_nudged(
 
 
 def nudge(kernel: KernelText, what: str) -> KernelText:
-    """The kernel with every result of an instruction made larger in magnitude, by up to a half: bits are added to."""
+    """The kernel with every result of an instruction, or each operand of an update, made another one."""
     code, moved, taken = list[Instruction](), dict[int, int](), set[str]()
     for k, one in enumerate(kernel.code):
         moved[k] = len(code)
         is_open = name_open(one.op) == what
         if is_open and one.op.startswith(("red", "atom")):
             names = list_names(one.operands[-1])
-            code += [add_to(kernel, name, one, 1) for name in names]
-            code += [one, *(add_to(kernel, name, one, -1) for name in names)]
+            code += [scramble(kernel, name, one) for name in names]
+            code += [one, *(scramble(kernel, name, one, is_back=True) for name in names)]
             continue
         code.append(one)
         if is_open and one.op.startswith("wgmma"):
             taken |= set(list_names(one.operands[0]))
         elif is_open:
-            code += [add_to(kernel, name, one, 1) for name in list_names(one.operands[0])]
+            code += [scramble(kernel, name, one) for name in list_names(one.operands[0])]
         if what.startswith("wgmma") and one.op.startswith("wgmma.wait_group") and one.operands[0] == "0":
-            code += [add_to(kernel, name, one, 1) for name in sorted(taken)]
+            code += [scramble(kernel, name, one) for name in sorted(taken)]
             code.append(replace(one, op="wgmma.fence.sync.aligned", operands=()))
     moved[len(kernel.code)] = len(code)
     return replace(kernel, code=tuple(code), labels={name: moved[k] for name, k in kernel.labels.items()})
 
 
-def add_to(kernel: KernelText, name: str, like: Instruction, sign: int) -> Instruction:
-    """An addition to the bits of a register, under the guard of another instruction."""
+def scramble(kernel: KernelText, name: str, like: Instruction, is_back: bool = False) -> Instruction:
+    """A register's bits times 3 and some more, or back, under the guard of another instruction: no sums cancel that."""
     bits = kernel.registers[name]
-    is_halves = "f16" in like.op and not re.search(r"\.f32\.b?f16", like.op)
-    by = {16: 0x100, 32: 0x01000100 if is_halves else 0x00200000, 64: 1 << 50}[bits]
-    return replace(like, op=f"{'add' if sign > 0 else 'sub'}.u{bits}", operands=(name, name, str(by)))
+    by, more = 3, 0x5A3C791E355AB7D3 % 2**bits
+    if is_back:
+        by = pow(3, -1, 2**bits)
+        more = -more * by % 2**bits
+    return replace(like, op=f"mad.lo.u{bits}", operands=(name, name, str(by), str(more)))
 
 
 def count_ulps(a: Any, b: Any) -> Any:

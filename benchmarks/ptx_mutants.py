@@ -3,7 +3,7 @@
 An instruction is dropped, doubled, or swapped with the next one. What passes is compared with the original after ptxas:
 the same machine code is no fault. What is left is printed as SURVIVED, to be looked at one by one.
 
-Usage: python benchmarks/ptx_mutants.py SEED EACH SPEC.yaml ..
+Usage: PYTHONPATH=.:tests python benchmarks/ptx_mutants.py SEED EACH NAME .. (of specs/; of a program its longest pass)
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+from tests.ptx.kernels import draft_small
 from tilegen import gpu
 from tilegen.errors import TilegenError
-from tilegen.pipeline import Built, build, kernels_of
+from tilegen.pipeline import Built, kernels_of
 from tilegen.ptx import PtxError, parse_kernel
 from tilegen.verifying.on_ptx import verify_kernel_text
 
@@ -86,7 +87,7 @@ def main(seed: str, each: str, *specs: str) -> None:
     """Print each change and what became of it, and last how many there were of each kind."""
     rng, counts = random.Random(int(seed)), Counter[str]()
     for spec in specs:
-        kernel = kernels_of(build(Path(spec)))[0]
+        kernel = max(kernels_of(draft_small(spec)), key=lambda one: len(one.plan.operations))
         text = gpu.print_ptx(kernel.source, kernel.plan.arch, kernel.plan.name)
         for _ in range(int(each)):
             what, changed = change(text, kernel.plan.name, rng)

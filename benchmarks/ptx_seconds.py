@@ -1,4 +1,4 @@
-"""Seconds and memory of each spec's kernels on the machine that runs PTX, a process each; docs/results/ptx_seconds.json.
+"""Seconds and memory of each spec's kernels on the machine that runs PTX: docs/results/ptx_seconds.json, docs/ptx.md.
 
 Nothing is proved: the kernels are planned, printed, compiled and run. Programs run pass by pass.
 
@@ -23,7 +23,6 @@ _COLUMNS, _HEAD = 3, "| kernel | s " * 3 + "|"
 def measure(stem: str) -> dict[str, Any]:
     """Of each kernel of a spec the seconds, and of the process the largest memory."""
     from tests.ptx.kernels import SPECS, draft
-
     from tilegen.errors import TilegenError
     from tilegen.gpu import print_ptx
     from tilegen.pipeline import kernels_of, load

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from text.run import compile_plans, requires_gxx
+from text.run import compile_plans, requires_runner
 
 from tests.faults.steps import is_a, mutate, turn
 from tests.faults.verdicts import refusal_of
@@ -97,7 +97,7 @@ def runners() -> dict[str, Any]:
 
 
 @pytest.mark.sweep(4)
-@requires_gxx
+@requires_runner
 @every_atom
 def test_the_text_multiplies_as_numpy_does(atom: MmaAtom) -> None:
     images = runners()[built_of(atom).plan.name].run(inputs_of(atom))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from text.run import requires_gxx, run_text
+from text.run import requires_runner, run_text
 
 import tilegen
 from tests.faults.mutants import plant
@@ -122,7 +122,7 @@ def test_guards_stay_where_asking_once_saves_little(dtype: str, shape: list[int]
     assert " || " not in source and f"if (bx * {box[0]} + {box[0] - 1} <" not in source
 
 
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize(("dtype", "shape", "more"), [
     ("int8", [75, 37], "turn: load, box: [64, 32], threads: 64"), ("float16", [70, 75], "turn: load, box: [32, 32]"),
     ("int8", [99, 130], "turn: load, box: [64, 64], threads: 64"),
@@ -298,7 +298,7 @@ SHAPES = [
 
 
 @pytest.mark.sweep(1)
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize("pins", ["", ", variant: tiled", ", variant: scalar"])
 @pytest.mark.parametrize(("shape", "axes", "dtype"), SHAPES, ids=lambda x: str(x).replace(" ", ""))
 def test_the_text_permutes_as_numpy_does(shape, axes, dtype, pins):
@@ -310,7 +310,7 @@ def test_the_text_permutes_as_numpy_does(shape, axes, dtype, pins):
 
 
 @pytest.mark.sweep(1)
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize("sizes", [{}, {"M": 1, "N": 1}, {"M": 65, "N": 3}, {"M": 31, "N": 128}])
 def test_runtime_sizes(sizes):
     params = "params: {M: {default: 70, max: 5000}, N: {default: 33, max: 5000}}\n"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from specs.kernels import SPECS, Draft, small_spec
-from text.run import Runner, compile_functions, compile_plans, describe_map, runner_of
+from text.run import Runner, compile_by_gxx, compile_functions, describe_map, runner_by_gxx
 
 from tilegen.calling import terms_of
 from tilegen.dtypes import DTYPES
@@ -84,7 +84,7 @@ class PretendedDriver(Driver):
 def _find_runner(built: Built | Draft) -> Runner:
     path = Path(built.spec.path)
     is_spec = path in SPECS and small_spec(path).plan == built.plan
-    return runner_of(path) if is_spec else compile_plans([built.plan])[0]
+    return runner_by_gxx(path) if is_spec else compile_by_gxx([built.plan])[0]
 
 
 def pretend_kernel(built: Built | Draft, runs: bool = True, **terms_instead: Any) -> tuple[Kernel, PretendedDriver]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from text.run import requires_gxx, run_text
+from text.run import requires_runner, run_text
 
 import tilegen
 from tests.faults.mutants import plant
@@ -91,7 +91,7 @@ def test_loads_of_rows_are_exact(dtype, rows, columns, first):
 
 
 @pytest.mark.sweep(1)
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize(("dtype", "shape", "box"), [
     ("int8", (37, 101), (16, 32)), ("int8", (20, 259), (32, 128)), ("float16", (19, 143), (8, 64)),
 ])  # fmt: skip

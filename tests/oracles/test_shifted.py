@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from text.run import requires_gxx, run_text
+from text.run import requires_runner, run_text
 
 import tilegen
 from tests.faults.mutants import plant
@@ -191,7 +191,7 @@ def test_words_beyond_a_region_that_others_write_are_not_read():
 
 
 @pytest.mark.sweep(1)
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize(("dtype", "off"), [("uint8", 1), ("uint8", 13), ("float16", 1), ("int64", 1), ("float32", 2)])
 def test_the_text_moves_every_length(dtype, off):
     """Executed as C++: what lies next, and zeros behind the end, whatever the length is."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from text.run import compile_plans, requires_gxx
+from text.run import compile_plans, requires_runner
 
 from programs.kernels import SUM_ALL, build_small
 from tests.meaning import PASSES
@@ -35,7 +35,7 @@ def pretend_access(built: BuiltProgram) -> gpu.GpuAccess:
     return gpu.GpuAccess(lambda arch: device, run)
 
 
-@requires_gxx
+@requires_runner
 def test_passes_run_one_over_what_the_other_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
     built = build_small(SUM_ALL, 0)
     monkeypatch.setattr(on_gpu, "compile_for", lambda device, kernel: None)

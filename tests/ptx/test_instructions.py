@@ -295,3 +295,9 @@ done:
     assert parse_kernel(text, "two").directives["maxntid"] == (64, 1, 1)
     with pytest.raises(PtxError, match="no kernel 'three'"):
         parse_kernel(text, "three")
+
+
+def test_a_branch_to_no_label_is_refused():
+    for target in ("out", "inner"):
+        with pytest.raises(PtxError, match=f"line 1: no label {target} is in scope"):
+            parse_kernel(f".entry k() {{ bra {target}; {{ inner: }} ret; }}", "k")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from text.run import compile_changed, compile_plans, requires_gxx
+from text.run import compile_changed, compile_plans, requires_runner
 
 from tilegen.arithmetic import TYPED
 from tilegen.dtypes import bits_dtype, numpy_dtype
@@ -80,7 +80,7 @@ def draw_counters() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     return counters, keys
 
 
-@requires_gxx
+@requires_runner
 def test_the_rounds_give_the_known_answers() -> None:
     """By the spec's own meaning, and by the kernel's text."""
     counters, keys = draw_counters()
@@ -93,7 +93,7 @@ def test_the_rounds_give_the_known_answers() -> None:
         assert tuple(found[:, at].tolist()) == make_block(counters[:, at].tolist(), keys[:, at].tolist())
 
 
-@requires_gxx
+@requires_runner
 def test_the_rounds_of_64_bits_are_those_of_numpy() -> None:
     """NumPy has Philox4x64-10, the same rounds with other numbers: uint64 beside uint32."""
     spec = rounds_of_any()
@@ -126,7 +126,7 @@ ROUND_FAULTS = {
 }
 
 
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize("name", ROUND_FAULTS)
 def test_wrong_rounds_are_found(name: str) -> None:
     counters, keys = draw_counters()
@@ -166,7 +166,7 @@ def test_the_kernel_draws_the_stream(spec_path: str, seed: int, stream: int, off
     assert bits.view(raw).tolist() == wanted.view(raw).tolist()
 
 
-@requires_gxx
+@requires_runner
 def test_the_text_draws_the_stream() -> None:
     built = build(SPEC, params={"N": 4096 + 8})
     assert isinstance(built, Built)

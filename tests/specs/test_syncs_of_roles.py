@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from text.run import compile_plans, requires_gxx
+from text.run import compile_plans, requires_runner
 
 from tests.faults.verdicts import build_codes
 from tilegen.pipeline import build, load
@@ -69,7 +69,7 @@ def test_its_text_is_a_named_barrier_of_both() -> None:
 
 
 @pytest.mark.sweep(1)
-@requires_gxx
+@requires_runner
 @every_order
 def test_its_text_runs(order: str) -> None:
     plan = build(spec(order)).plan

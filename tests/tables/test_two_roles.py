@@ -10,7 +10,7 @@ import pytest
 from tests.faults.mutants import plant
 from tests.faults.verdicts import proof_code
 from tests.plan_text import print_plan
-from tests.text.run import requires_gxx, run_text
+from tests.text.run import requires_runner, run_text
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_steps
 from tilegen.index import Var, equal
@@ -141,7 +141,7 @@ def test_text_numbers_each_role_from_zero() -> None:
     assert "96" in render_launcher(PLAN)
 
 
-@requires_gxx
+@requires_runner
 def test_text_runs() -> None:
     assert np.array_equal(run_text(PLAN, {"X": INPUT})["Y"].reshape(2, COLUMNS), EXPECTED)
 

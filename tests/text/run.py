@@ -1,4 +1,7 @@
-"""Execute rendered CUDA text on the CPU: C++ replaces the prelude, g++ compiles it, a fiber stands for a thread."""
+"""Execute rendered CUDA text on the CPU: its PTX on the machine, where the NVRTC of these tests is there; else by g++.
+
+For g++, C++ replaces the prelude, and a fiber stands for a thread. tests/text/test_text.py tries that way itself.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ import pytest
 from specs.kernels import SPECS, small_spec
 
 from tests.faults.texts import change_text
+from tests.ptx.run import HAS_NVRTC, PtxRunner, compile_plan
 from tests.session import make_folder, once
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.interpret.threads import whole_clusters
@@ -33,6 +37,10 @@ POISON = 0xA5  # what outputs hold before, and what surrounds every array
 GUARD_BYTES = 256
 requires_gxx = pytest.mark.skipif(
     shutil.which("g++") is None, reason="g++ is not installed: rendered text cannot run here"
+)
+
+requires_runner = pytest.mark.skipif(
+    not HAS_NVRTC and shutil.which("g++") is None, reason="neither NVRTC nor g++ is here"
 )
 
 
@@ -113,21 +121,37 @@ def _around(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.concatenate([whole[:start], whole[start + image.size :]])
 
 
-def compile_plans(plans: Sequence[Plan], prelude: bool = False) -> list[Runner]:
-    """Every plan rendered, all compiled by one run of g++. ``prelude``: also the rendered one, if it holds no PTX."""
+def compile_plans(plans: Sequence[Plan]) -> Sequence[Runner | PtxRunner]:
+    """Every plan rendered and compiled."""
+    return [compile_plan(plan) for plan in plans] if HAS_NVRTC else compile_by_gxx(plans)
+
+
+def compile_by_gxx(plans: Sequence[Plan], prelude: bool = False) -> list[Runner]:
+    """All by one run of g++. ``prelude``: also the rendered one, if it holds no PTX."""
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed: rendered text cannot run here")
     return _runners(plans, _load(_compile(_host_texts(plans, prelude))))
 
 
-def compile_changed(plan: Plan, *pairs: tuple[str, str]) -> Runner:
-    """A plan whose text has each old part replaced by a new one, which must be there."""
-    return _runners([plan], _load(_compile(change_text(_host_texts([plan], False), *pairs))))[0]
+def compile_changed(plan: Plan, *pairs: tuple[str, str], before: str = "") -> Runner | PtxRunner:
+    """A plan whose text has each old part replaced by a new one, which must be there; ``before``: functions for it."""
+    if HAS_NVRTC:
+        return compile_plan(plan, *pairs, before=before)
+    start = "namespace text_0 {\n"
+    return _runners([plan], _load(_compile(change_text(_host_texts([plan], False), *pairs, (start, start + before)))))[
+        0
+    ]
 
 
 @cache
-def runner_of(path: Path) -> Runner:
-    """The kernel of a spec, at a small size; a few are compiled together, once a session."""
+def runner_of(path: Path) -> Runner | PtxRunner:
+    """The kernel of a spec, at a small size."""
+    return compile_plan(small_spec(path).plan) if HAS_NVRTC else runner_by_gxx(path)
+
+
+@cache
+def runner_by_gxx(path: Path) -> Runner:
+    """The same by g++: a few are compiled together, once a session."""
     number = SPECS.index(path) // _TOGETHER
     return next(r for r in _runners_of(number) if r.plan.name == path.stem)
 
@@ -153,14 +177,9 @@ def _runners(plans: Sequence[Plan], library: ctypes.CDLL) -> list[Runner]:
     return [Runner(plan, getattr(library, f"run_{i}")) for i, plan in enumerate(plans)]
 
 
-def run_text(
-    plan: Plan,
-    inputs: Mapping[str, Any],
-    params: Mapping[str, int | float] | None = None,
-    ctas: Sequence[tuple[int, int, int]] | None = None,
-) -> dict[str, Any]:
-    """The images that the kernel's text leaves behind, for all CTAs or the clusters of those given as (bx, by, bz)."""
-    return compile_plans([plan])[0].run(inputs, params, ctas)
+def run_text(plan: Plan, inputs: Mapping[str, Any], params: Mapping[str, int | float] | None = None) -> dict[str, Any]:
+    """The images that the kernel's text leaves behind."""
+    return compile_plans([plan])[0].run(inputs, params)
 
 
 def _host_texts(plans: Sequence[Plan], prelude: bool) -> str:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from text.run import Runner, compile_changed, compile_plans, requires_gxx
+from text.run import compile_changed, compile_plans, requires_runner
 from tilegen.arithmetic import evaluate_typed
 from tilegen.arithmetic.intervals import range_of_type
 from tilegen.dtypes import numpy_dtype
 from tilegen.pipeline import Built, build
 from tilegen.spec.outline import outline
 
-pytestmark = requires_gxx
+pytestmark = requires_runner
 TYPES = ("int32", "uint32", "int64", "uint64")
 COUNT = 64  # elements of an array
 RESULTS = 6  # of a kernel, each an expression
@@ -213,15 +213,17 @@ def test_shifts_take_any_count(type_: str) -> None:
 # ---------------------------------------------------------------- wrong texts
 FAULTS = {
     "mulhi signed": ("mulhi(x, y)", ("__umulhi(", "(unsigned)__mulhi(")),
-    "shift count 32": ("x << y", ("shift_left(", "shift_modulo(")),
+    "shift count 32": ("x << y", ("shift_left(x", "shift_by_modulo(x")),
     "logical shift as arithmetic": ("x >> 5", ("x_vals[f] >> 5u", "(int)x_vals[f] >> 5")),
     "compared as signed": ("where(x < y, x, y)", ("x_vals[f] < y_vals[f]", "(int)x_vals[f] < (int)y_vals[f]")),
     "rotated the other way": ("x << 13 | x >> 19", ("<< 13u", "<< 19u"), (">> 19u", ">> 13u")),
-    "minimum as signed": ("min(x, y)", ("min(", "min_int(")),
+    "minimum as signed": ("min(x, y)", ("min(", "signed_least(")),
     "quotient as signed": ("x // 3", ("x_vals[f] / 3u", "(int)x_vals[f] / 3")),
     "wraps at 64 bits": ("(x + y) // 2", ("x_vals[f] + y_vals[f]", "(unsigned long long)x_vals[f] + y_vals[f]")),
 }
-MODULO = "static unsigned shift_modulo(unsigned x, unsigned n) { return x << n % 32; }\n"
+BEFORE = """__device__ unsigned shift_by_modulo(unsigned x, unsigned n) { return x << n % 32; }
+__device__ int signed_least(int x, int y) { return x < y ? x : y; }
+"""
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -232,10 +234,5 @@ def test_wrong_texts_are_found(name: str) -> None:
     inputs = draw_inputs(Random("faults"), "uint32")
     want = [read_by_python(str(text), "uint32", inputs, at) for at in range(COUNT)]
     assert compile_plans([built.plan])[0].run(inputs)["R0"].tolist() == want
-    wrong = compile_wrong(built, *pairs)  # type: ignore[arg-type]
+    wrong = compile_changed(built.plan, *pairs, before=BEFORE)  # type: ignore[arg-type]
     assert wrong.run(inputs)["R0"].tolist() != want
-
-
-def compile_wrong(built: Built, *pairs: tuple[str, str]) -> Runner:
-    start = "namespace text_0 {\n"
-    return compile_changed(built.plan, *pairs, (start, start + MODULO))

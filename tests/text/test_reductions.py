@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from text.run import compile_plans, requires_gxx
+from text.run import compile_plans, requires_runner
 from tilegen.dtypes import numpy_dtype
 from tilegen.pipeline import Built
 from tilegen.proofs.runs import check_run, list_runs
@@ -80,7 +80,7 @@ def mean(values: Any, held: str, op: str, accumulate: bool) -> Any:
 
 
 @pytest.mark.slow
-@requires_gxx
+@requires_runner
 def test_a_reduction_is_computed_in_the_type_that_its_numbers_meet_in() -> None:
     runners = compile_plans([build(*case).plan for case in CASES])
     for case, runner in zip(CASES, runners, strict=True):
@@ -104,7 +104,7 @@ def test_a_type_that_nothing_computes_with_is_named(dtype: str, held: str, accum
 
 
 # ---------------------------------------------------------------- any number of threads, elements and owners
-@requires_gxx
+@requires_runner
 def test_threads_that_no_lanes_exchange_with_leave_their_parts() -> None:
     """64 columns by 40, 96 and 160 threads: parts of warps and of threads, and lanes that are no whole warps."""
     values = draw("int32")
@@ -115,7 +115,7 @@ def test_threads_that_no_lanes_exchange_with_leave_their_parts() -> None:
 
 
 @pytest.mark.slow
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 def test_an_extreme_lies_at_the_first_of_equals_and_nan_loses(op: str) -> None:
     """By 128 threads with elements apart in warps, and by 40: equals, a row of one number, NaNs, and NaNs alone."""

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text.plans import build_cast, build_permute_sf, build_pool, build_runtime_copy, build_transpose
-from text.run import requires_gxx, run_text
+from text.run import compile_by_gxx, requires_gxx
 from tilegen.decisions import Choice, Cost, Operation
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import INT_LIMIT, Var, bound, compile_text, evaluate
@@ -65,11 +65,11 @@ def test_a_compiler_is_told_how_many_threads_there_are_where_the_last_trip_leave
 @requires_gxx
 def test_what_a_compiler_is_told_is_asked_where_text_runs_on_the_cpu(monkeypatch):
     plan = fill_tile(1000, 96)
-    run_text(plan, {"source": np.arange(1000, dtype="int32")})
+    compile_by_gxx([plan])[0].run({"source": np.arange(1000, dtype="int32")})
     text = render(plan).replace("assume(tx < 96)", "assume(tx < 95)")
     monkeypatch.setattr("text.run.render", lambda plan, prelude: text)
     with pytest.raises(AssertionError, match="is told what does not hold"):
-        run_text(plan, {"source": np.arange(1000, dtype="int32")})
+        compile_by_gxx([plan])[0].run({"source": np.arange(1000, dtype="int32")})
 
 
 @given(refs(), st.integers(0, 2**32))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from text.run import compile_plans, requires_gxx
+from text.run import compile_plans, requires_runner
 from tilegen.dtypes import numpy_dtype
 from tilegen.interpret import interpret
 from tilegen.pipeline import Built
@@ -124,7 +124,7 @@ def test_every_scan_is_that_of_a_loop(seed: int) -> None:
 
 
 @pytest.mark.slow
-@requires_gxx
+@requires_runner
 def test_the_text_of_scans_is_that_of_a_loop() -> None:
     drawn = [draw_scan(seed) for seed in range(200, 230)]
     runners = compile_plans([tilegen.build(spec).plan for spec, _ in drawn])

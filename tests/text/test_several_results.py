@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilegen
-from text.run import compile_plans, requires_gxx
+from text.run import compile_plans, requires_runner
 from tilegen.dtypes import numpy_dtype
 from tilegen.pipeline import Built
 
@@ -101,7 +101,7 @@ def run_both(pairs: list[tuple[Built, Built]], inputs: dict[str, Any]) -> None:
             assert np.array_equal(got[name].view(np.uint8), want[name].view(np.uint8)), (k, name, one.source)
 
 
-@requires_gxx
+@requires_runner
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_every_result_is_what_an_op_of_its_own_makes(seed: int) -> None:
@@ -157,7 +157,7 @@ def draw_reduce(seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.slow
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize("seed", range(12))
 def test_every_result_is_what_a_reduction_of_its_own_makes(seed: int) -> None:
     for k in range(2):

@@ -1,4 +1,4 @@
-"""The rendered text itself, executed: what the interpreter cannot see is how statements print."""
+"""The rendered text itself, executed by g++: what the interpreter cannot see is how statements print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from text.plans import (
     build_runtime_copy,
     build_transpose,
 )
-from text.run import POISON, compile_plans, requires_gxx, run_text
+from text.run import POISON, compile_by_gxx, requires_gxx
 from tilegen.arithmetic import TYPED
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.layouts import ldmatrix_fragment
@@ -41,7 +41,7 @@ PERMUTED = ("bool", "uint8", "float16", "float32", "float64", "complex128")
 
 
 def test_permute_sf_of_every_width():
-    for dtype, runner in zip(PERMUTED, compile_plans([build_permute_sf(d) for d in PERMUTED]), strict=True):
+    for dtype, runner in zip(PERMUTED, compile_by_gxx([build_permute_sf(d) for d in PERMUTED]), strict=True):
         x = random_image(dtype, 256)
         expected = x.reshape(2, 4, 32).transpose(0, 2, 1).ravel()
         assert (bits(runner.run({"In": x})["Out"]) == bits(expected)).all(), dtype
@@ -49,13 +49,13 @@ def test_permute_sf_of_every_width():
 
 def test_transpose_with_edges():
     x = random_image("float32", 132 * 200)
-    y = run_text(build_transpose(132, 200), {"X": x})["Y"]
+    y = compile_by_gxx([build_transpose(132, 200)])[0].run({"X": x})["Y"]
     assert (bits(y).reshape(200, 132) == bits(x).reshape(132, 200).T).all()
 
 
 def test_some_ctas_only():
     x = random_image("float32", 132 * 200)
-    y = bits(run_text(build_transpose(132, 200), {"X": x}, ctas=[(3, 2, 0)])["Y"]).reshape(200, 132)
+    y = bits(compile_by_gxx([build_transpose(132, 200)])[0].run({"X": x}, ctas=[(3, 2, 0)])["Y"]).reshape(200, 132)
     assert (y[192:, 128:] == bits(x).reshape(132, 200).T[192:, 128:]).all()
     assert (y[:192].view(np.uint8) == POISON).all()
 
@@ -63,7 +63,7 @@ def test_some_ctas_only():
 @pytest.mark.parametrize(("M", "N"), [(5, 70), (1, 1), (3, 32), (2, 33)])
 def test_runtime_sizes_with_a_pitch(M, N):
     x = random_image("int32", (M - 1) * (N + 3) + N)
-    y = run_text(build_runtime_copy(), {"X": x}, {"M": M, "N": N})["Y"]
+    y = compile_by_gxx([build_runtime_copy()])[0].run({"X": x}, {"M": M, "N": N})["Y"]
     assert all((y[m * N : m * N + N] == x[m * (N + 3) : m * (N + 3) + N]).all() for m in range(M))
 
 
@@ -73,7 +73,7 @@ def test_a_thread_that_never_arrives_is_reported():
 
     plan = Plan("stuck", "sm_90", (1, 1, 1), (), (Role("all", 64, when(less(Var("tx", 64), 7), Sync("cta"))),))
     with pytest.raises(AssertionError, match="barrier"):
-        run_text(plan, {})
+        compile_by_gxx([plan])[0].run({})
 
 
 def test_a_copy_in_flight_brings_nothing_before_its_wait():
@@ -85,7 +85,7 @@ def test_a_copy_in_flight_brings_nothing_before_its_wait():
     steps = (Move(S[t], X[t], via=CP_ASYNC), Commit("cp.async"), Wait("cp.async", 0), Move(Y[t], S[t]))
     late = (*steps[:2], Wait("cp.async", 1), steps[3])
     x = random_image("float32", 32)
-    right, early = compile_plans([
+    right, early = compile_by_gxx([
         Plan(name, "sm_90", (1, 1, 1), (X, Y, S), (Role("all", 32, body),))
         for name, body in (("right", steps), ("early", late))
     ])  # fmt: skip
@@ -130,7 +130,7 @@ def numbers(src, dst):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_cast_is_what_the_op_means():
-    runners = compile_plans([build_cast(a, b) for a, b in CASTS])
+    runners = compile_by_gxx([build_cast(a, b) for a, b in CASTS])
     for (a, b), runner in zip(CASTS, runners, strict=True):
         x = numbers(a, b)
         y, expected = runner.run({"In": x})["Out"], TYPED.convert(x, a, b)
@@ -148,7 +148,7 @@ def test_float8_without_the_instruction():
     pairs = [(a, b) for f in ("float8_e4m3fn", "float8_e5m2") for a, b in (("float32", f),)] + [
         ("float8_e4m3fn", "float32")
     ]
-    runners = compile_plans([replace(build_cast(a, b, 4, 1024), arch="sm_80") for a, b in pairs], prelude=True)
+    runners = compile_by_gxx([replace(build_cast(a, b, 4, 1024), arch="sm_80") for a, b in pairs], prelude=True)
     around = np.arange(256, dtype=np.uint8)
     for (a, b), runner in zip(pairs, runners, strict=True):
         if a == "float32":  # every number of the type, every tie, and the floats beside
@@ -180,7 +180,7 @@ FILLS = [("float32", 0.1), ("float32", 1e-30), ("float32", -np.inf), ("float64",
 
 
 def test_fills_are_exact():
-    for (dtype, value), runner in zip(FILLS, compile_plans([build_fill(d, v) for d, v in FILLS]), strict=True):
+    for (dtype, value), runner in zip(FILLS, compile_by_gxx([build_fill(d, v) for d, v in FILLS]), strict=True):
         y = runner.run({})["Out"]
         assert (bits(y) == bits(np.full(y.shape, value, numpy_dtype(dtype)))).all(), (dtype, value)
 
@@ -189,7 +189,7 @@ FRAGMENTS = ("bool", "uint8", "float16", "float32", "float64")
 
 
 def test_fragments_in_registers():
-    for dtype, runner in zip(FRAGMENTS, compile_plans([build_fragment(d) for d in FRAGMENTS]), strict=True):
+    for dtype, runner in zip(FRAGMENTS, compile_by_gxx([build_fragment(d) for d in FRAGMENTS]), strict=True):
         vec = 16 // DTYPES[dtype].bytes
         x = random_image(dtype, 64 * vec)
         expected = x.reshape(2, 32, vec).transpose(1, 2, 0).ravel()
@@ -198,13 +198,13 @@ def test_fragments_in_registers():
 
 def test_a_pool_with_two_views():
     x = random_image("uint32", 16384)
-    assert (run_text(build_pool(), {"In": x})["Out"] == x).all()
+    assert (compile_by_gxx([build_pool()])[0].run({"In": x})["Out"] == x).all()
 
 
 def test_matrices_both_ways():
     """What ldmatrix leaves in each lane's registers is the layout of that name; stmatrix puts it back."""
     cases = [(n, trans) for n in (1, 2, 4) for trans in (False, True)]
-    for (n, trans), runner in zip(cases, compile_plans([build_matrices(*c) for c in cases]), strict=True):
+    for (n, trans), runner in zip(cases, compile_by_gxx([build_matrices(*c) for c in cases]), strict=True):
         x = random_image("uint16", 2 * 64 * n, seed=n)
         images = runner.run({"In": x})
         assert np.array_equal(images["Out"], x)

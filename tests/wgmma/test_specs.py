@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.faults.verdicts import refusal_of
-from tests.text.run import compile_plans, requires_gxx
+from tests.text.run import compile_plans, requires_runner
 from tests.wgmma.kernels import SPECS, auto, by_cp_async, by_tma, draw, make, operands_of, ring
 from tilegen import build
 from tilegen.arithmetic import cut_to_tfloat32, round_to_tfloat32
@@ -69,7 +69,7 @@ def test_a_tile_that_is_multiplied_by_itself_has_one_layout_for_both() -> None:
 
 
 @pytest.mark.slow
-@requires_gxx
+@requires_runner
 def test_texts_run() -> None:
     plans = [built(name).plan for name in SPECS]
     for name, runner in zip(SPECS, compile_plans(plans), strict=True):
@@ -79,7 +79,7 @@ def test_texts_run() -> None:
         assert np.array_equal(found, a @ b), name
 
 
-@requires_gxx
+@requires_runner
 def test_tf32_drops_the_last_bits_of_a_float32() -> None:
     """Of numbers that have them; the reference of the op, the interpreter and what runs the text agree."""
     proved, random = built("tf32"), np.random.default_rng(5)

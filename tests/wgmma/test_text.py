@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +13,15 @@ import pytest
 
 from tests.faults.steps import with_steps
 from tests.nvcc.compile import requires_nvcc
-from tests.text.run import compile_plans, requires_gxx, run_text
+from tests.text.run import compile_plans, requires_runner, run_text
 from tests.wgmma.plans import Loop, Tiles, parts_of, plan_loop, product_of, read_result
 from tests.wgmma.test_interpret import KINDS
 from tilegen.plan import Commit, Fence, Wait, Wgmma
+from tilegen.ptx import PtxFault
 from tilegen.render import render
 
 
-@requires_gxx
+@requires_runner
 def test_texts_of_every_type_and_lie_run() -> None:
     cases = [(tiles, parts_of(tiles)) for tiles in KINDS.values()]
     for (tiles, _), runner in zip(cases, compile_plans([p.plan(*p.right) for _, p in cases]), strict=True):
@@ -28,7 +30,7 @@ def test_texts_of_every_type_and_lie_run() -> None:
         assert np.array_equal(found.astype(np.float64), product_of(drawn).astype(np.float64)), tiles
 
 
-@requires_gxx
+@requires_runner
 @pytest.mark.parametrize("n", [8, 128])
 def test_a_loop_with_tma_runs(n: int) -> None:
     loop = Loop(n=n)
@@ -36,9 +38,9 @@ def test_a_loop_with_tma_runs(n: int) -> None:
     assert np.array_equal(run_text(plan_loop(loop), drawn)["C"].reshape(64, n), product_of(drawn))
 
 
-@requires_gxx
+@requires_runner
 def test_texts_that_do_not_wait_are_wrong() -> None:
-    """What runs the text leaves poison where a product is in flight, and reads what it multiplies at the wait."""
+    """g++ leaves poison where a product is in flight, and reads what is multiplied at the wait; the machine refuses."""
     tiles = Tiles(k=32, swizzle=64)
     parts = parts_of(tiles)
     begin, last = (*parts.fill, *parts.meet, Fence()), parts.products[-1]
@@ -54,7 +56,8 @@ def test_texts_that_do_not_wait_are_wrong() -> None:
     ]
     drawn = tiles.draw()
     for runner in compile_plans([parts.plan(*steps) for steps in wrong]):
-        assert not np.array_equal(read_result(runner.run(tiles.inputs(drawn))["C"], tiles.n), product_of(drawn))
+        with suppress(PtxFault):
+            assert not np.array_equal(read_result(runner.run(tiles.inputs(drawn))["C"], tiles.n), product_of(drawn))
 
 
 def _overwrite(parts):

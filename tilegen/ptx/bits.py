@@ -46,6 +46,17 @@ def _logic3(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     return step
 
 
+def _funnel(to_left: bool, clamps: bool, a: Array, b: Array, count: Array) -> Array:
+    """shf: 32 bits of b:a shifted, the high ones to the left, the low ones to the right."""
+    both = (b.astype(np.uint64) << np.uint64(32)) | a
+    n = (np.minimum(count, 32) if clamps else count & np.uint32(31)).astype(np.uint64)
+    return ((both << n) >> np.uint64(32) if to_left else both >> n).astype(np.uint32)
+
+
+def _funnel_shift(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
+    return elementwise(partial(_funnel, found["way"] == "l", found["mode"] == "clamp"), machine, one, found)
+
+
 def permute_bytes(a: Array, b: Array, selector: Array) -> Array:
     """prmt in its plain mode: nibble k names the byte of b:a that byte k becomes; its top bit spreads the sign."""
     both = (b.astype(np.uint64) << np.uint64(32)) | a
@@ -134,5 +145,6 @@ ROWS: tuple[Row, ...] = (
     row(r"lop3\.b32", "9.7.8 lop3", _logic3),
     row(r"shl\.(?P<type>b(16|32|64))", "9.7.8 shl", partial(_shift, True)),
     row(r"shr\.(?P<type>[bus](16|32|64))", "9.7.8 shr", partial(_shift, False)),
+    row(r"shf\.(?P<way>[lr])\.(?P<mode>wrap|clamp)\.(?P<type>b32)", "9.7.8 shf", _funnel_shift),
     row(r"prmt\.(?P<type>b32)", "9.7.9 prmt", partial(elementwise, permute_bytes)),
 )  # fmt: skip

@@ -213,6 +213,8 @@ class _Body:
         for one, scopes in self.found:
             names = tuple(_NAME.sub(lambda m, s=scopes: unique(m[0], s), x) for x in one.operands)  # type: ignore[misc]
             code.append(replace(one, operands=names, guard=unique(one.guard, scopes) if one.guard else ""))
+            if one.op.startswith("bra") and not set(names) <= self.labels.keys():
+                raise PtxError(f"line {one.line}: no label {one.operands[0]} is in scope")
         return tuple(code), self.labels
 
 

@@ -39,7 +39,7 @@ def verify_program(
     """Each pass over drawn contents of the arrays and workspaces that it reads; then all passes, each over what those
     before it wrote, compared with the composed meaning, and with a function.
 
-    ``verify_kernel`` and ``carry_out``: a kernel on the device that was asked for. ``most_work``: threads that carry out
+    ``verify_kernel`` and ``carry_out``: a kernel on the device that was asked for. ``most_work``: threads that do
     steps of a pass, where that device is slower than NumPy. Raises ProofError at the first difference, InputError TG604
     for a function that cannot be compared.
     """
