@@ -107,6 +107,11 @@ COMMAND_RULES = {
         "a new spec would overwrite a file",
         "`tilegen init NAME` writes NAME.yaml and leaves whatever is there already as it is.",
     ),
+    "TG608": Rule(
+        "no trace of this kernel",
+        "`explain --events --measured FILE` takes a file of `tilegen trace`, of the same kernel: the same spec, arch and "
+        "params, built by this tilegen.",
+    ),
     "TG690": Rule("a bug in tilegen", "An exception that no code here expects. Please report it with the spec."),
 }
 CALL_RULES = {
