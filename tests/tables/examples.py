@@ -54,6 +54,7 @@ from tilegen.plan import (
     Role,
     Shuffle,
     Slot,
+    Stamp,
     Step,
     Sync,
     TensorMap,
@@ -307,6 +308,9 @@ STEPS: dict[type, Example] = {
         FULL,
     ),
     Await: INSTRUCTIONS[TMA_LOAD.name],
+    Stamp: Example(
+        replace(plan(LOAD, Stamp(1), STORE), stamps=16), plan(LOAD, When(less(lane, 16), (Stamp(1),)), STORE), "TG406"
+    ),
     Follow: Example(overlapping(Follow(), LOAD, STORE), overlapping(LOAD, Follow(), STORE), "TG440"),
 }  # fmt: skip
 

@@ -46,6 +46,7 @@ from tilegen.plan import (
     Plan,
     Ref,
     Shuffle,
+    Stamp,
     Step,
     UnknownStep,
     Wgmma,
@@ -86,7 +87,8 @@ def missing_of_kind(kind: type) -> list[str]:
 
 
 OF_ROWS = (Move, Map, Compute, Shuffle, Mma, Wgmma)  # whose meaning is that of the instruction that they name
-NO_MUTANTS = {kind for kind in STRUCTURE if kind.__name__ == "Let"}  # changed where its base variable stands
+# Changed where its base variable stands; without a stamp a kernel writes what it did (tests/tracing).
+NO_MUTANTS = {*(kind for kind in STRUCTURE if kind.__name__ == "Let"), Stamp}
 
 
 def missing_of_row(row: Instruction) -> list[str]:

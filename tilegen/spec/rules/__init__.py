@@ -10,6 +10,7 @@ from tilegen.spec.rules.layout import LAYOUT_RULES
 from tilegen.spec.rules.name import NAME_RULES
 from tilegen.spec.rules.places import PLACE_RULES
 from tilegen.spec.rules.rule import SEEN, Rule, format_rule
+from tilegen.spec.rules.traces import TRACE_RULES
 from tilegen.spec.rules.values import VALUE_RULES
 
 _RULES = {
@@ -19,6 +20,7 @@ _RULES = {
     **BUILD_RULES,
     **VALUE_RULES,
     **PLACE_RULES,
+    **TRACE_RULES,
     **COMMAND_RULES,
     **CALL_RULES,
 }

@@ -107,6 +107,11 @@ COMMAND_RULES = {
         "a new spec would overwrite a file",
         "`tilegen init NAME` writes NAME.yaml and leaves whatever is there already as it is.",
     ),
+    "TG608": Rule(
+        "no trace of this kernel",
+        "`explain --events --measured FILE` takes a file of `tilegen trace`, of the same kernel: the same spec, arch and "
+        "params, built by this tilegen.",
+    ),
     "TG610": Rule(
         "nothing to tune, or a param that --over cannot vary",
         "`tilegen tune` tries values of params that are known when a kernel is built (`choices`, or --over), recipes "
