@@ -3,7 +3,7 @@
 Three steps, each on the machine that has what it needs:
   --prepare FILE            a compiler: kernels are drawn, proved and compiled; PTX, machine code and inputs go to FILE
   --device gpu FILE --out D a GPU: what they write goes to a file in the folder D, with all that FILE holds
-  --compare D               neither: the machine runs that PTX; every byte is compared, docs/results/ptx.json is written
+  --compare D               neither: the machine runs that PTX; every byte is compared, docs/results/ptx/ is written
 
 What PTX leaves open (`OPEN`) may differ. An element counts as such only where it changes once the results of that
 instruction are changed: all other elements must be equal.
@@ -35,7 +35,7 @@ from tilegen.ptx.text import list_names
 
 _DEVICE = "sm_90"
 _VERSION = "9.0"  # of PTX, that ptxas 13.0 and its drivers read
-_RESULTS = Path(__file__).parents[1] / "docs" / "results" / "ptx.json"
+_RESULTS = Path(__file__).parents[1] / "docs" / "results" / "ptx" / "nvidia-h200.json"
 Images = Mapping[str, Any]
 
 # What PTX leaves open: the error of approximations, the order of sums in products, the order of updates.

@@ -1,4 +1,4 @@
-"""Seconds and memory of each spec's kernels on the machine that runs PTX: docs/results/ptx_seconds.json, docs/ptx.md.
+"""Seconds and memory of each spec's kernels on the machine that runs PTX: docs/results/ptx/seconds.json, docs/ptx.md.
 
 Nothing is proved: the kernels are planned, printed, compiled and run. Programs run pass by pass.
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-RESULT, PAGE = ROOT / "docs" / "results" / "ptx_seconds.json", ROOT / "docs" / "ptx.md"
+RESULT, PAGE = ROOT / "docs" / "results" / "ptx" / "seconds.json", ROOT / "docs" / "ptx.md"
 _COLUMNS, _HEAD = 3, "| kernel | s " * 3 + "|"
 
 

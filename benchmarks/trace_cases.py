@@ -100,7 +100,7 @@ def judge(built: Built, stamps: Stamps, path: Path) -> dict[str, Any]:
 
 
 def measure_cost(session: bench.Session, ready: Prepared) -> dict[str, Any]:
-    """The kernel with and without stamps, in turns, in CUDA graphs; the outputs are equal. Ratios: traced over plain."""
+    """The kernel with and without stamps, in turns, in CUDA graphs, its outputs equal. Ratios: traced over plain."""
     built, device = ready.built, session.device
     case = default_values(built.spec.params)
     _, sets, rotation = lay_out(session, built, case, SEED)

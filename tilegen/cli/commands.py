@@ -198,7 +198,7 @@ def verify(
 @with_color
 def explain(
     spec: str, form: str, only: int | None, shows_all: bool, access: int | None, events: bool, rows: int | None,
-    measured: str | None, compiles: bool, resolved: bool, expanded: bool, is_short: bool, **of_spec: Any,
+    compiles: bool, resolved: bool, expanded: bool, is_short: bool, **of_spec: Any,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
@@ -230,7 +230,7 @@ def explain(
             or resolved
             or expanded
             or rows
-            or measured
+            or wishes.measured
             or (is_short and form != "text")
         ):
             option = "--summary" if is_short else f"--format {form}"
@@ -245,12 +245,12 @@ def explain(
     if (resolved or expanded) and (access is not None or compiles or form != "text"):
         option = "--resolved" if resolved else "--expanded"
         raise click.UsageError(f"{option} prints a spec, in YAML: it takes no --access, --compile or --format json")
-    if (rows is not None or measured) and not events:
+    if (rows is not None or wishes.measured) and not events:
         raise click.UsageError("--rows and --measured say what --events prints")
     if events and (resolved or expanded or compiles or access is not None):
         raise click.UsageError("--events stands without --access, --compile, --resolved and --expanded")
     if events:
-        return events_command(wishes, form, rows or 30, measured)
+        return events_command(wishes, form, rows or 30)
     if resolved or expanded:
         return (resolve_command if resolved else expand_command)(wishes)
     return explain_command(wishes, PageWishes(form, access, compiles, shows_all, only))

@@ -34,13 +34,14 @@ _Found = TypeVar("_Found")
 
 @dataclass(frozen=True)
 class ExplainWishes:
-    """What ``tilegen explain`` was asked for; ``pass_name``: of one pass alone."""
+    """What ``tilegen explain`` was asked for; ``pass_name``: of one pass alone; ``measured``: a trace."""
 
     path: str
     arch: str | None
     settings: Mapping[str, int | float]
     jobs: int
     pass_name: str | None = None
+    measured: str | None = None
 
 
 @dataclass(frozen=True)
@@ -150,10 +151,10 @@ def explain_one(wishes: ExplainWishes, *options: str) -> dict[str, Any]:
         return explain(load_one(wishes, *options), processes=wishes.jobs)
 
 
-def events_command(wishes: ExplainWishes, form: str, rows: int, measured: str | None = None) -> int:
+def events_command(wishes: ExplainWishes, form: str, rows: int) -> int:
     """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it.
 
-    ``measured``: a trace, whose waits stand before it. Raises InputError TG608 for one of another kernel.
+    The waits of a trace that is given stand before. Raises InputError TG608 for one of another kernel.
     """
     # The interpreter runs for this command alone, so it is loaded here.
     from tilegen.interpret import Record
@@ -166,7 +167,7 @@ def events_command(wishes: ExplainWishes, form: str, rows: int, measured: str | 
         plan = plan_spec(spec)
         record = record_events(spec, plan, rows) if has_events(plan) else Record((), ())
     data, fault = events_data(plan, launch_of(spec), record), record.fault and describe_fault(spec, record.fault)
-    waits = _read_waits(measured, plan) if measured else None
+    waits = _read_waits(wishes.measured, plan) if wishes.measured else None
     if form == "json":
         more = {"measured": waits[1]} if waits else {}
         print_json(data | more | {"fault": fault and diagnostic_data(fault)})

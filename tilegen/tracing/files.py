@@ -1,4 +1,4 @@
-"""A timeline as a file: JSON in the Trace Event Format, which Perfetto opens, and which `explain --events` reads again."""
+"""A timeline as a file: JSON in the Trace Event Format, which Perfetto opens and `explain --events` reads again."""
 
 from __future__ import annotations
 

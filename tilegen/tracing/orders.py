@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilegen.errors import Diagnostic
 from tilegen.interpret.events import COPY_LANDED, MEETS
@@ -36,8 +37,8 @@ class Broken:
 class Orders:
     """What was compared: pairs of stamps of one thread, and claims by clocks of one SM and by the timer of the GPU.
 
-    ``untold``: claims of events that no stamp is around, where a buffer was full. ``backwards``: stamps of a thread whose
-    clock is less than that of the one before.
+    ``untold``: claims of events that no stamp is around, where a buffer was full. ``backwards``: stamps of a thread
+    whose clock is less than that of the one before.
     """
 
     threads: int
@@ -53,8 +54,10 @@ class Orders:
 
 
 def check_orders(timeline: Timeline) -> Orders:
-    """Compare the stamps with all that the interpreter orders: who was waited for began before the wait ended, who meets
-    came before any of them went on, and each thread's stamps follow one another.
+    """Compare the stamps with all that the interpreter orders.
+
+    Who was waited for began before the wait ended, all that meet came before any of them went on, and each thread's
+    stamps follow one another.
 
     Of one SM clocks are compared, exactly. Of CTAs of a cluster on two SMs the timer is compared, to its resolution.
     """
@@ -62,7 +65,7 @@ def check_orders(timeline: Timeline) -> Orders:
     for reading in timeline.readings:
         clocks = [reading.begin[0], *reading.clocks.tolist(), reading.end[0]]
         pairs += len(clocks) - 1
-        backwards += sum(b < a for a, b in zip(clocks, clocks[1:], strict=False))
+        backwards += sum(b < a for a, b in pairwise(clocks))
     by_clock, by_timer, untold, broken = 0, 0, 0, list[Broken]()
     for claim in list_claims(timeline):
         late = _measure(timeline, claim)

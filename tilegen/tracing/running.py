@@ -1,4 +1,4 @@
-"""A kernel built with stamps, run once on a GPU or on the PTX machine, and its stamps compared with the proof's order."""
+"""A kernel with stamps, run on a GPU or on the PTX machine, and its stamps compared with the proof's order."""
 
 from __future__ import annotations
 

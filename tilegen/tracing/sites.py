@@ -110,7 +110,8 @@ def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tup
             del placing.sites[mark:]
             repeats = isinstance(step, Repeat)
             body, leaves_open = _place(placing, inner, is_open or (repeats and leaves_open))
-            placed.append(replace(step, body=body))  # type: ignore[type-var,call-arg]
+            assert isinstance(step, Repeat | When)
+            placed.append(replace(step, body=body))
             is_open = is_open or leaves_open
         else:
             if is_open and not _takes_no_time(step):

@@ -17,7 +17,7 @@ from tilegen.tracing.sites import Site, Stamped
 
 @dataclass(frozen=True)
 class Placed:
-    """An event of the record, between stamps ``begin`` and ``begin + 1`` of its role in its CTA; ``teams`` took part."""
+    """An event of the record, between stamps ``begin`` and ``begin + 1`` of its role in its CTA, by its ``teams``."""
 
     event: Event
     begin: int
@@ -76,8 +76,8 @@ def join_readings(stamped: Stamped, readings: Sequence[Reading], found: Record) 
     scale = fit_scale(readings)
     start = min(scale.time_at(r.sm, r.begin[0]) for r in readings)
     there: dict[tuple[Cta, str, int], list[Placed]] = defaultdict(list)
-    for one in placed.values():
-        there[one.event.cta, one.event.role, one.begin].append(one)
+    for event in placed.values():
+        there[event.event.cta, event.event.role, event.begin].append(event)
     intervals = []
     for reading in readings:
         own = passed[reading.cta, reading.role]

@@ -109,8 +109,8 @@ COMMAND_RULES = {
     ),
     "TG608": Rule(
         "no trace of this kernel",
-        "`explain --events --measured FILE` takes a file of `tilegen trace`, of the same kernel: the same spec, arch and "
-        "params, built by this tilegen.",
+        "`explain --events --measured FILE` takes a file of `tilegen trace`, of the same kernel: the same spec, arch "
+        "and params, built by this tilegen.",
     ),
     "TG610": Rule(
         "nothing to tune, or a param that --over cannot vary",

@@ -7,8 +7,8 @@ from tilegen.spec.rules.rule import Rule
 TRACE_RULES = {
     "TG495": Rule(
         "stamps that are no way through the plan",
-        "`tilegen trace` compares what each thread stamped with what the interpreter passes over the same inputs, stamp "
-        "by stamp. A thread that stamped something else, or did not end, did not run this plan.",
+        "`tilegen trace` compares what each thread stamped with what the interpreter passes over the same inputs, "
+        "stamp by stamp. A thread that stamped something else, or did not end, did not run this plan.",
     ),
     "TG496": Rule(
         "an order of the proof that stamps deny",
