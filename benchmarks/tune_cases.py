@@ -123,16 +123,16 @@ def describe_result(case: TuneCase, result: TuneResult, seconds: float) -> dict[
     """What a run found, as data. ``regret``: the time of what a plain build is over the best that was measured."""
     measured = [r for r in result.records if r.outcome == MEASURED]
     busy = sum(r.seconds for r in measured)
-    assert result.plain is not None
-    by_medians = round(result.plain.median_us / result.best.median_us, 4)
+    plain = result.plain  # None where the time was over before it had its turn
+    by_medians = round(plain.median_us / result.best.median_us, 4) if plain else None
     return {
         "held_out": case.held_out, "environment": vars(result.environment),
         "outcomes": dict(Counter(r.outcome for r in result.records)), "left_out": len(result.left_out),
         "untried": result.untried, "measured": result.measured, "seconds": round(seconds, 1),
         "device_seconds": round(busy, 1), "a_minute": round(60 * result.measured / seconds, 1),
         "a_minute_of_the_device": round(60 * len(measured) / busy, 1) if busy else None,
-        "plain_us": result.plain.median_us, "best_us": result.best.median_us,
-        "regret": result.plain.ratio if result.plain.final else by_medians,
+        "plain_us": plain and plain.median_us, "best_us": result.best.median_us,
+        "regret": plain.ratio if plain and plain.final else by_medians,
         "best": result.best.name, "best_pins": result.best.pins, "notes": list(result.notes),
         "wrong": [[r.name, r.outcome, r.message] for r in result.records if r.outcome not in (MEASURED, "refused")],
     }  # fmt: skip

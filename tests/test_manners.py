@@ -95,7 +95,7 @@ def complete(words: str, number: int, shell: str = "bash") -> list[str]:
 def test_completion_knows_commands_options_and_codes() -> None:
     assert "plain,verify" in complete("tilegen ver", 1)
     assert {"plain,--watch", "plain,--jobs"} <= set(complete("tilegen build --", 2))
-    assert complete("tilegen rule tg60", 2) == [f"plain,TG60{k}" for k in range(1, 7)]
+    assert complete("tilegen rule tg60", 2) == [f"plain,TG60{k}" for k in (1, 2, 3, 4, 5, 6, 8)]
     assert complete("tilegen build sp", 2) == ["file,sp"]
 
 
