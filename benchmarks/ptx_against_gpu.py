@@ -276,7 +276,7 @@ def count_ulps(a: Any, b: Any) -> Any:
 
 
 def sum_up(kernels: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
-    """Of each instruction that PTX leaves open: kernels, elements that depend on it, which differ, and by how much."""
+    """Kernels, dependent elements, differing ones and the largest error, for each instruction that PTX leaves open."""
     found = dict[str, dict[str, int]]()
     for row in kernels:
         for what, one in row["open"].items():

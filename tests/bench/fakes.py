@@ -123,7 +123,7 @@ def fake_gpu(
         "allocate_bytes": lambda n: np.zeros(n, np.uint8), "fill_random": fill_random, "gather_image": gather,
         "fill_bytes": lambda image, value: image.fill(value), "compare_images": compare, "copy_bytes": copy,
         "free_memory": lambda: None, "fill_normal": fill_normal, "multiply_rows": multiply_rows,
-        "fetch_bytes": np.copy, "prepare_ceiling": prepare_ceiling,
+        "fetch_bytes": np.copy, "keep_bytes": np.copy, "prepare_ceiling": prepare_ceiling,
         "arguments_of": lambda how, arrays: (*arrays, *how.params),  # descriptors take a driver
     }  # fmt: skip
     for name, function in pretended.items():

@@ -22,6 +22,25 @@ COMPILER = str(find_compilers()[0].version) if find_compilers() else "no compile
 HAS_NVRTC = PINNED in COMPILER
 
 
+def give_input(image: np.ndarray[Any, Any], argument: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
+    """Put what is given of an array into its image; only what the kernel reads must be given."""
+    name, size = argument["name"], argument["bytes"]
+    if name in inputs:
+        given = np.ascontiguousarray(inputs[name]).reshape(-1).view(np.uint8)
+        assert given.size >= size, f"{name}: {given.size} bytes given, {size} needed"
+        image[:] = given[:size]
+    else:
+        assert argument["access"] != "in", f"no input {name}"
+
+
+def choose_ctas(
+    plan: Plan, grid: Sequence[int], ctas: Sequence[tuple[int, int, int]] | None
+) -> list[tuple[int, int, int]]:
+    """These CTAs, or all, with the rest of their clusters."""
+    wanted = list(product(*(range(n) for n in grid))) if ctas is None else list(ctas)
+    return list(whole_clusters(wanted, plan.cluster))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class PtxRunner:
     """A kernel compiled to PTX."""
@@ -43,16 +62,9 @@ class PtxRunner:
         arrays = [a for a in info["args"] if a["kind"] == "pointer"]
         images = {}
         for a in arrays:
-            image = np.full(a["bytes"], POISON, np.uint8)
-            if a["name"] in inputs:
-                given = np.ascontiguousarray(inputs[a["name"]]).reshape(-1).view(np.uint8)
-                assert given.size >= a["bytes"], f"{a['name']}: {given.size} bytes given, {a['bytes']} needed"
-                image[:] = given[: a["bytes"]]
-            else:
-                assert a["access"] != "in", f"no input {a['name']}"
-            images[a["name"]] = image
-        wanted = list(product(*(range(n) for n in info["grid"]))) if ctas is None else list(ctas)
-        wanted = list(whole_clusters(wanted, self.plan.cluster))  # type: ignore[arg-type]
+            images[a["name"]] = np.full(a["bytes"], POISON, np.uint8)
+            give_input(images[a["name"]], a, inputs)
+        wanted = choose_ctas(self.plan, info["grid"], ctas)
         written = {a["name"]: numpy_dtype(a["dtype"]) for a in arrays if a["access"] != "in"}
         ran = run_kernel(self.kernel, read_launch(info), images, list(written), wanted)
         return {name: ran.images[name].view(dtype) for name, dtype in written.items()}

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ import pytest
 from specs.kernels import SPECS, small_spec
 
 from tests.faults.texts import change_text
-from tests.ptx.run import HAS_NVRTC, PtxRunner, compile_plan
+from tests.ptx.run import HAS_NVRTC, PtxRunner, choose_ctas, compile_plan, give_input
 from tests.session import make_folder, once
 from tilegen.dtypes import DTYPES, numpy_dtype
-from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Plan
 from tilegen.render import launch_info, render
 
@@ -75,18 +73,12 @@ class Runner:
                 pointers.append(guarded[-1].ctypes.data)
                 continue
             image = _guarded_bytes(arg["bytes"])
-            if arg["name"] in inputs:
-                given = np.ascontiguousarray(inputs[arg["name"]]).reshape(-1).view(np.uint8)
-                assert given.size >= arg["bytes"], f"{arg['name']}: {given.size} bytes given, {arg['bytes']} needed"
-                image[:] = given[: arg["bytes"]]
-            else:
-                assert arg["access"] != "in", f"no input {arg['name']}"
+            give_input(image, arg, inputs)
             images[arg["name"]] = image
             pointers.append(image.ctypes.data)
         before = {arg["name"]: images[arg["name"]].copy() for arg in info["args"] if arg.get("access") == "in"}
         grid = info["grid"]
-        wanted = list(product(*(range(n) for n in grid))) if ctas is None else list(ctas)
-        wanted = list(whole_clusters(wanted, self.plan.cluster))  # type: ignore[arg-type]
+        wanted = choose_ctas(self.plan, grid, ctas)
         launch = (ctypes.c_uint * 7)(*grid, *info["cluster"], info["block"][0])
         flat = (ctypes.c_uint * (3 * len(wanted)))(*(x for cta in wanted for x in cta))
         code = self.function((ctypes.c_void_p * len(pointers))(*pointers), launch, flat, len(wanted))

@@ -16,6 +16,18 @@ from tilegen.tuning.meters import Asked, Faulted, Guard, Timing
 
 HERE = Environment("a pretended device", "CUDA 0.0", "no compiler", "0")
 
+MOVE = """\
+kernel: move
+params: {M: {default: 64}, N: 512, T: {choices: CHOICES}}
+grid: {bx: M}
+threads: T
+buffers:
+  X: {scope: global, dtype: float32, shape: [M, N]}
+  Y: {scope: global, dtype: float32, shape: [M, N]}
+ops:
+  - copy: {src: "X[bx : +1]", dst: "Y[bx : +1]"}
+"""
+
 
 def draw_us(name: str) -> float:
     """From 10 to 200 microseconds, by the name alone."""

@@ -22,24 +22,14 @@ pytest.importorskip("distributed")
 pytest.importorskip("filelock")
 
 from distributed import Client
-from tuning.pretended import HERE, Pretended, draw_us
+from tuning.pretended import HERE, MOVE, Pretended, draw_us
 
 from tilegen.cli import cli
 from tilegen.errors import InputError
 from tilegen.tuned import read_records
 from tilegen.tuning import PLAIN, Devices, TuneResult, TuneWishes, engine, tune
 
-SPEC = """\
-kernel: move
-params: {M: {default: 64}, N: 512, T: {choices: [128, 32, 64, 96, 160, 192, 1056]}}
-grid: {bx: M}
-threads: T
-buffers:
-  X: {scope: global, dtype: float32, shape: [M, N]}
-  Y: {scope: global, dtype: float32, shape: [M, N]}
-ops:
-  - copy: {src: "X[bx : +1]", dst: "Y[bx : +1]"}
-"""
+SPEC = MOVE.replace("CHOICES", "[128, 32, 64, 96, 160, 192, 1056]")
 T = (128, 32, 64, 96, 160, 192)
 NAMES = {PLAIN, *(f"T = {t}" for t in T[1:])}
 

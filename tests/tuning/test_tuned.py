@@ -12,7 +12,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tuning.pretended import HERE
+from tuning.pretended import HERE, MOVE
 
 import tilegen
 from tests.test_cli import tilegen as run
@@ -21,28 +21,18 @@ from tilegen.errors import InputError
 from tilegen.ops import WHOLE_OPS
 from tilegen.pipeline import load
 from tilegen.spec.sources import read_source
-from tilegen.tuned import Record, choose_best, find_tuned, key_of, line_of, problem_of, read_records, read_spec
+from tilegen.tuned import Record, choose_best, find_tuned, key_of, line_of, read_records, read_spec
 from tilegen.tuning.candidates import Candidate, LeftOut, find_whole, list_assignments, list_choices, vary
 from tilegen.tuning.ranking import rank_assignments, sort_candidates
 from tilegen.tuning.running import append_to
 
 SPECS = Path(__file__).parents[2] / "specs"
-SPEC = """\
-kernel: move                # what it is
-params: {M: {default: 64}, N: 512, T: {choices: [128, 64]}}
-grid: {bx: M}
-threads: T
-buffers:
-  X: {scope: global, dtype: float32, shape: [M, N]}
-  Y: {scope: global, dtype: float32, shape: [M, N]}
-ops:
-  - copy: {src: "X[bx : +1]", dst: "Y[bx : +1]"}
-"""
+SPEC = MOVE.replace("kernel: move", "kernel: move                # what it is").replace("CHOICES", "[128, 64]")
 
 
 def record(us: float, T: int, **more: object) -> Record:
     key = key_of(read_spec(SPEC, params={"T": T}))
-    problem = problem_of(read_spec(SPEC))
+    problem = key_of(read_spec(SPEC))
     own = Record(key, problem, f"T = {T}", {"params": {"T": T}}, HERE, "measured", us=(us, us, us))
     return replace(own, **more)  # type: ignore[arg-type]
 

@@ -85,7 +85,7 @@ def check_passes(session: Session, built: BuiltProgram, images: Mapping[str, Any
     """
     program, unordered = built.plan, list_unordered(built.spec)
     written = [m for m in program.arrays if m.access != "in"]
-    starts = {m.name: _keep_image(images[m.name]) for m in written if m.access == "inout"}
+    starts = {m.name: gpu.keep_bytes(images[m.name]) for m in written if m.access == "inout"}
     alone: dict[str, Any] = {}
     for waits in (True, False):
         for name in (*(m.name for m in written), *(m.name for m in program.workspaces)):
@@ -95,19 +95,13 @@ def check_passes(session: Session, built: BuiltProgram, images: Mapping[str, Any
             if waits:
                 session.watch.synchronize()
         if waits:
-            alone = {m.name: _keep_image(images[m.name]) for m in written}
+            alone = {m.name: gpu.keep_bytes(images[m.name]) for m in written}
     for name, image in ((name, image) for name, image in alone.items() if name not in unordered):
         if found := gpu.compare_images(session.watch.instruments, images[name], image):
             message = f"{program.name}: a launch of all passes leaves other bytes in {name} than its passes one by one"
             where = f"byte {found.first_byte} is the first of {found.count} that differ"
             raise ProofError(Diagnostic("TG421", f"{message}: {where}"))
     return f"a launch leaves every byte that its {len(passes)} passes leave one by one"
-
-
-def _keep_image(image: Any) -> Any:
-    kept = gpu.allocate_bytes(image.nbytes)
-    gpu.copy_bytes(image, kept)
-    return kept
 
 
 def _check_peer(session: Session, task: Task, peer: Peer, prepared: Prepared, expected: Any) -> None:

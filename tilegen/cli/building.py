@@ -63,10 +63,8 @@ def build_command(wishes: BuildWishes, manner: Manner, watches: bool = False) ->
 
 
 def _build(wishes: BuildWishes, manner: Manner) -> int:
-    sources, folder = (
-        take_tuned(read_specs(wishes.specs), wishes.tuned, wishes.arch, wishes.settings),
-        Path(wishes.folder),
-    )
+    sources = take_tuned(read_specs(wishes.specs), wishes.tuned, wishes.arch, wishes.settings)
+    folder = Path(wishes.folder)
     names = tuple(sources)
     share = max(1, manner.jobs // len(names))
     is_alone = len(names) == 1

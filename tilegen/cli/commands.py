@@ -223,16 +223,8 @@ def explain(
         option = "--op" if only is not None else "--all"
         raise click.UsageError(f"{option} is of the page that explain prints, and of no other form of it")
     if is_short or form in ("svg", "html"):
-        if (
-            access is not None
-            or events
-            or compiles
-            or resolved
-            or expanded
-            or rows
-            or wishes.measured
-            or (is_short and form != "text")
-        ):
+        others = (access, rows, wishes.measured, events, compiles, resolved, expanded, is_short and form != "text")
+        if any(others):
             option = "--summary" if is_short else f"--format {form}"
             raise click.UsageError(f"{option} stands alone: it is about all of SPEC")
         if is_short:

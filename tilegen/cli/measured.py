@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,10 +13,12 @@ from tilegen.cli.options import (
     Manner,
     share_cores,
     with_color,
+    with_data_seed,
     with_format,
     with_jobs,
     with_one_spec,
     with_pass,
+    with_picture_format,
     with_spec_options,
     with_specs,
     with_tuned,
@@ -30,11 +34,8 @@ from tilegen.cli.options import (
     "Several may follow.  [default: all named but torch.compile, which is slow to start]",
 )  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 10_000), default=30, show_default=True, help="Samples of each.")
-@click.option("--seed", type=click.IntRange(0, 65535), default=1, show_default=True, help="Seed of the data.")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True,
-    help="json prints JSON on stdout, errors too; svg is a picture for documents.",
-)  # fmt: skip
+@with_data_seed
+@with_picture_format
 @with_tuned
 @with_spec_options
 @with_jobs
@@ -60,16 +61,32 @@ def bench(
     return bench_command(asked, BenchWishes(against, rounds, seed), manner)
 
 
-def _read_over(*given: Any) -> Any:
-    from tilegen.cli.tuning import read_over
-
-    return read_over(*given)
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
-def _read_budget(*given: Any) -> Any:
-    from tilegen.cli.tuning import read_budget
+def _read_over(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """NAME=V,V,.. of each ``--over``."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in given:
+        name, equals, values = text.partition("=")
+        if not (equals and name.isidentifier() and re.fullmatch(r"\d{1,10}(,\d{1,10})*", values)):
+            raise click.BadParameter(f"{text[:40]!r} is not NAME=N,N,.., for example T=64,128")
+        if name in found:
+            raise click.BadParameter(f"{name} is named twice")
+        found[name] = tuple(dict.fromkeys(int(v) for v in values.split(",")))
+    return found
 
-    return read_budget(*given)
+
+def _read_budget(_: click.Context, __: click.Parameter, given: str) -> tuple[float, float]:
+    """Seconds, and candidates: ``90s``, ``5m``, ``1h``, ``200`` candidates, or ``all``."""
+    if given == "all":
+        return float("inf"), float("inf")
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smh]?)", given)
+    if not found or (not found[2] and not found[1].isdigit()):
+        raise click.BadParameter(f"{given[:40]!r} is not a time, such as 90s, 5m or 1h, a number of candidates, or all")
+    if not found[2]:
+        return float("inf"), int(found[1])
+    return float(found[1]) * _SECONDS[found[2]], float("inf")
 
 
 @click.command(short_help="Measure SPEC's candidates, and keep the best.")
@@ -87,11 +104,8 @@ def _read_budget(*given: Any) -> Any:
 @click.option("--again", is_flag=True, help="The best few of the results take turns once more, and nothing else does.")
 @click.option("--scheduler", default="", metavar="tcp://..", help="The scheduler of dask that has the processes.")
 @click.option("--rounds", type=click.IntRange(3, 1000), default=15, show_default=True, help="Samples of each.")
-@click.option("--seed", type=click.IntRange(0, 65535), default=1, show_default=True, help="Seed of the data.")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True,
-    help="json prints JSON on stdout, errors too; svg is a picture for documents.",
-)  # fmt: skip
+@with_data_seed
+@with_picture_format
 @with_spec_options
 @with_jobs
 @with_color

@@ -93,6 +93,13 @@ def with_spec_options(command: Command) -> Command:
 
 
 with_tuned = click.option("--tuned", default="", metavar="FILE", help="Take the best of what `tilegen tune` measured.")
+with_data_seed = click.option(
+    "--seed", type=click.IntRange(0, 65535), default=1, show_default=True, help="Seed of the data."
+)
+with_picture_format = click.option(
+    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True,
+    help="json prints JSON on stdout, errors too; svg is a picture for documents.",
+)  # fmt: skip
 with_pass = click.option("--pass", "pass_name", metavar="NAME", help="Of a spec with passes: the pass NAME alone.")
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from tilegen.cli.console import current_color, print_data, print_json, print_note
 from tilegen.cli.several import read_spec
@@ -23,7 +20,6 @@ from tilegen.tuning.showing import HEAD, result_data, summary_lines, table_rows,
 if TYPE_CHECKING:
     from tilegen.tuning.running import State
 
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
 _WIDTH = 120
 
 
@@ -106,29 +102,3 @@ def say_state(state: State) -> str:
     if state.seconds_left < float("inf"):
         said.append(f"{int(state.seconds_left) // 60}:{int(state.seconds_left) % 60:02} left")
     return ", ".join(said) or "building"
-
-
-# ---------------------------------------------------------------- options
-def read_over(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """NAME=V,V,.. of each ``--over``."""
-    found: dict[str, tuple[int, ...]] = {}
-    for text in given:
-        name, equals, values = text.partition("=")
-        if not (equals and name.isidentifier() and re.fullmatch(r"\d{1,10}(,\d{1,10})*", values)):
-            raise click.BadParameter(f"{text[:40]!r} is not NAME=N,N,.., for example T=64,128")
-        if name in found:
-            raise click.BadParameter(f"{name} is named twice")
-        found[name] = tuple(dict.fromkeys(int(v) for v in values.split(",")))
-    return found
-
-
-def read_budget(_: click.Context, __: click.Parameter, given: str) -> tuple[float, float]:
-    """Seconds, and candidates: ``90s``, ``5m``, ``1h``, ``200`` candidates, or ``all``."""
-    if given == "all":
-        return float("inf"), float("inf")
-    found = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)([smh]?)", given)
-    if not found or (not found[2] and not found[1].isdigit()):
-        raise click.BadParameter(f"{given[:40]!r} is not a time, such as 90s, 5m or 1h, a number of candidates, or all")
-    if not found[2]:
-        return float("inf"), int(found[1])
-    return float(found[1]) * _SECONDS[found[2]], float("inf")

@@ -17,8 +17,8 @@ TENSOR_RATES = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 819
                 "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 SIMT_RATES = {"float32": 256, "float64": 128}
 _SHARED_BYTES = 128  # of shared memory in a clock: 32 banks of 4 bytes (CUDA Programming Guide, "Shared Memory")
-_L2_BYTES = 80.0  # of one multiprocessor in a clock, as cost/time.py has it
-_LAUNCH_SECONDS = 1.0e-6
+L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
+LAUNCH_SECONDS = 1.0e-6
 _FEW_REGISTERS = 40  # of a thread beside its sums, about
 
 
@@ -62,7 +62,7 @@ def bound_seconds(terms: LaunchTerms, tally: Tally) -> float:
     clocks = max(
         2 * tally.products / fed / TENSOR_RATES.get(terms.factors, SIMT_RATES["float32"]),
         (tally.staged + tally.read + tally.joined) / _SHARED_BYTES,
-        sum(tally.fetched.values()) / _L2_BYTES,
+        sum(tally.fetched.values()) / L2_BYTES_PER_CLOCK,
     )
     inside = clocks / busy / device.clock_hz * waves
-    return max(inside, terms.array_bytes / device.memory_bytes_per_s) + _LAUNCH_SECONDS
+    return max(inside, terms.array_bytes / device.memory_bytes_per_s) + LAUNCH_SECONDS

@@ -32,7 +32,7 @@ import numpy as np
 
 from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
-from tilegen.cost.rates import SIMT_RATES, TENSOR_RATES
+from tilegen.cost.rates import L2_BYTES_PER_CLOCK, LAUNCH_SECONDS, SIMT_RATES, TENSOR_RATES
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally, Work
 
 _MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
@@ -46,9 +46,7 @@ _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that 
     2: ((8, 32, 64, 128, 192, 256), (0.09, 0.33, 0.62, 0.96, 1.0, 1.0)),
 }
 _WGMMA_STAGED = 0.85  # 64 x 256 against 128 x 128, which reads b twice: 9 products (docs/results/gemm, and sweep_split)
-_L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
 _SECOND_LINE = 2.0  # times as long, where TMA reads a row of a box from two lines of the L2 (7 products, H200)
-_LAUNCH = 1.0e-6
 _EARLY_LAUNCH = 0.3e-6  # of a kernel whose CTAs are there when the one before ends
 _PART, _SUMS_BYTES_PER_CLOCK = 160, 1000  # clocks of adding a part; sums are written, and read again, by all CTAs
 _STORES = 3  # times as long as TMA takes to store a tile; of elements one by one, twice that, as they are twice as many
@@ -169,7 +167,7 @@ def estimate_sum(adding: Adding, arch: str) -> float:
     device = typical_device(arch)
     clocks = 2 * _LATENCY + _PART * adding.parts + adding.sum_bytes / _SUMS_BYTES_PER_CLOCK
     leaves = adding.other_bytes / device.memory_bytes_per_s
-    return max(clocks / device.clock_hz, leaves) + (_EARLY_LAUNCH if adding.is_early else _LAUNCH)
+    return max(clocks / device.clock_hz, leaves) + (_EARLY_LAUNCH if adding.is_early else LAUNCH_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -216,7 +214,7 @@ def _estimate_tiles(work: Work, arch: str, tally: Tally) -> Time:
     filled = (-m % bm * -(-n // bn) + -n % bn * -(-m // bm)) * k  # elements beyond the edges, which cost as others do
     moved = work.batch * ((m * k + n * k + filled) * work.factor_bytes + m * n * work.result_bytes)
     return Time(
-        each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, _LAUNCH,
+        each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, LAUNCH_SECONDS,
         moved / device.memory_bytes_per_s,
     )  # fmt: skip
 
@@ -227,7 +225,7 @@ def _count_clocks(work: Work, tally: Tally, by: _Turns) -> dict[str, float]:
     clocks = {
         "multiply": 2.0 * tally.products / tiles / (unit.rates[work.factors] * unit.share(work, by.per_sm)),
         "shared": (tally.staged * unit.staged + tally.read * (2 - unit.staged)) / tiles / 128,
-        "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
+        "l2": sum(tally.fetched.values()) / tiles / L2_BYTES_PER_CLOCK,
     }
     if work.load == BY_TMA:
         clocks["l2"] *= 1 + _SECOND_LINE * (work.lines - 1)
@@ -273,10 +271,10 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
     per_sm = 32 * ARCHES[arch].max_warps_per_sm // work.threads
     waves, turns = -(-work.tiles // (device.sm_count * per_sm)), -(-work.tiles // device.sm_count)
     products = 2 * bm * bn * bk * steps / SIMT_RATES.get(work.factors, SIMT_RATES["float32"]) * turns
-    come = (tally.aside + tally.stored) / work.tiles / _L2_BYTES_PER_CLOCK * turns
+    come = (tally.aside + tally.stored) / work.tiles / L2_BYTES_PER_CLOCK * turns
     alone = (_FIRST_K_TILE + _EPILOGUE + _LATENCY * steps) * waves
     return Time(
-        products / device.clock_hz, 0.0, come / device.clock_hz, alone / device.clock_hz, _LAUNCH,
+        products / device.clock_hz, 0.0, come / device.clock_hz, alone / device.clock_hz, LAUNCH_SECONDS,
         (read + tally.stored) / device.memory_bytes_per_s,
     )  # fmt: skip
 

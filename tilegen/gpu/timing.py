@@ -117,6 +117,13 @@ def copy_bytes(source: Any, target: Any) -> None:
     cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, _DEVICE_TO_DEVICE, stream)
 
 
+def keep_bytes(image: Any) -> Any:
+    """A copy of an array of bytes, on the device."""
+    kept = allocate_bytes(image.nbytes)
+    copy_bytes(image, kept)
+    return kept
+
+
 def fetch_bytes(image: Any) -> NDArray[np.uint8]:
     """The bytes on the host; waits for the stream."""
     found: NDArray[np.uint8] = load_cupy().asnumpy(image)

@@ -252,10 +252,10 @@ class Shadow:
 
     # ---- accesses of agents; ``row`` is the clock of who starts them
     def read_async(self, agent: int, granules: Array, row: Array, cluster: int = 0) -> int:
-        return self._touch_async(self.reads, agent, granules, row, cluster, "read")
+        return self._touch_async("read", agent, granules, row, cluster)
 
     def update_async(self, agent: int, granules: Array, row: Array, cluster: int) -> int:
-        return self._touch_async(self.updates, agent, granules, row, cluster, "update")
+        return self._touch_async("update", agent, granules, row, cluster)
 
     def write_async(self, agent: int, granules: Array, row: Array, cluster: int = 0) -> int:
         self._mark_clusters(granules, np.array(cluster), "write")
@@ -265,7 +265,8 @@ class Shadow:
         self.together[granules] = False
         return self.order.stamp
 
-    def _touch_async(self, stamps: Stamps, agent: int, granules: Array, row: Array, cluster: int, kind: str) -> int:
+    def _touch_async(self, kind: str, agent: int, granules: Array, row: Array, cluster: int) -> int:
+        stamps = self.reads if kind == "read" else self.updates
         self._mark_clusters(granules, np.array(cluster), kind)
         self._access_by(granules[None], row[None], kind, is_async=True)
         stamps.mark(granules, agent, self.order.tick())

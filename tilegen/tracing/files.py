@@ -112,7 +112,7 @@ def _list_measured(timeline: Timeline, said: Data) -> Iterator[dict[str, Any]]:
 
 def _with_rows(timeline: Timeline) -> Iterator[tuple[Interval, tuple[int, int]]]:
     ctas = list(dict.fromkeys(r.cta for r in timeline.readings))
-    rows, counts = _number_rows(timeline), {(r.role): 0 for r in timeline.readings}
+    rows, counts = _number_rows(timeline), {r.role: 0 for r in timeline.readings}
     for r in timeline.readings:
         counts[r.role] = max(counts[r.role], r.team + 1)
     for one in timeline.intervals:

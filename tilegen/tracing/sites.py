@@ -87,9 +87,9 @@ def place_stamps(plan: Plan, records: int = 1024, is_timed: bool | None = None) 
     if not LEAST_RECORDS <= records <= MOST_RECORDS or records & records - 1:
         raise ValueError(f"a thread has a power of two of records, from {LEAST_RECORDS} to 2**20, not {records}")
     roles, sites = [], list[Site]()
+    is_timed = prod(plan.cluster) > 1 if is_timed is None else is_timed
     for role in plan.roles:
-        timed = prod(plan.cluster) > 1 if is_timed is None else is_timed
-        placing = _Placing(plan, role.name, timed, sites)
+        placing = _Placing(plan, role.name, is_timed, sites)
         steps, _ = _place(placing, role.steps, False)
         roles.append(replace(role, steps=steps))
     return Stamped(replace(plan, roles=tuple(roles), stamps=records if sites else 0), tuple(sites))

@@ -1,7 +1,7 @@
 """Results of tuning, as lines of a file: what they are of, and which of them is the best for a device."""
 
 from tilegen.tuned.choosing import Tuned, describe_environment, find_environment, find_tuned, pins_data, read_pins
-from tilegen.tuned.keys import key_of, problem_of, read_spec
+from tilegen.tuned.keys import key_of, read_spec
 from tilegen.tuned.records import (
     LOST,
     MEASURED,
@@ -34,7 +34,6 @@ __all__ = [
     "latest",
     "line_of",
     "pins_data",
-    "problem_of",
     "read_pins",
     "read_records",
     "read_spec",

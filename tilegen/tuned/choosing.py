@@ -13,7 +13,7 @@ from tilegen.errors import Diagnostic, InputError
 from tilegen.spec.data import Spec
 from tilegen.spec.pinning import Pins, pin_text
 from tilegen.spec.program import Program
-from tilegen.tuned.keys import problem_of, read_spec
+from tilegen.tuned.keys import key_of, read_spec
 from tilegen.tuned.records import Environment, Record, Skipped, choose_best, latest, read_records, sort_records
 
 
@@ -39,7 +39,7 @@ def find_tuned(
     given = spec_room.NamedText(source.path, source.text) if isinstance(source, Spec | Program) else source
     arch = arch or (source.arch if isinstance(source, Spec | Program) else None)
     spec = read_spec(given, arch, params)
-    found, problem = read_records(path), problem_of(spec)
+    found, problem = read_records(path), key_of(spec)
     here = here or find_environment()
     records, skipped = sort_records(found, problem, here)
     places = list(dict.fromkeys(r.environment for r in records))

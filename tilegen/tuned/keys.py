@@ -30,8 +30,3 @@ def key_of(spec: Spec | Program) -> str:
     """
     plain = replace(spec, constants=tuple(replace(c, choices=()) for c in spec.constants))
     return hashlib.sha256(print_spec(plain).encode()).hexdigest()[:32]
-
-
-def problem_of(spec: Spec | Program) -> str:
-    """The key of the spec that is tuned, as a plain build takes it."""
-    return key_of(spec)

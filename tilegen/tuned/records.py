@@ -1,4 +1,4 @@
-"""One result of tuning: what was built of a spec, where it ran, and what came of it. A file has one on each line."""
+"""A result of tuning, one on each line of a file: the candidate, the device it ran on, and its time."""
 
 from __future__ import annotations
 

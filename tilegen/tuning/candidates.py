@@ -20,7 +20,7 @@ from tilegen.spec.outline import outline
 from tilegen.spec.pinning import Pins, pin_text, spell
 from tilegen.spec.program import Program
 from tilegen.spec.sources import NamedText
-from tilegen.tuned import key_of, pins_data, read_spec
+from tilegen.tuned import key_of, read_spec
 
 MOST_ASSIGNMENTS = 4096  # of values to params, those nearest to the first ones
 _LAYOUT = "layout of "  # a question of auto_layout
@@ -191,8 +191,3 @@ def _list_partitions(choices: Sequence[Choice]) -> Iterator[tuple[str, tuple[int
             for c in choice.candidates:
                 if c.cost is not None and c.value != choice.picked.get("order"):
                     yield str(c.value), c.cost.partition_key
-
-
-def describe(candidate: Candidate) -> dict[str, Any]:
-    """A candidate's pins as plain data."""
-    return pins_data(candidate.pins)

@@ -183,7 +183,7 @@ class GpuBench:
             return
         guard.begin("its comparison with NumPy", _NUMPY_TIMES * asked.limit_seconds)
         verify_built(loaded.built, "gpu", [asked.seed])
-        place.outputs = place.outputs or {name: _keep(image) for name, image in outputs.items()}
+        place.outputs = place.outputs or {name: gpu.keep_bytes(image) for name, image in outputs.items()}
 
     def _run_once(self, place: _Place, loaded: _Loaded) -> dict[str, Any]:
         """The arrays that a kernel writes, of the first set, once it has run on poison, or on what they held."""
@@ -192,7 +192,7 @@ class GpuBench:
         for memory in written:
             image = images[memory.name]
             if memory.access == "inout":
-                gpu.copy_bytes(place.starts.setdefault(memory.name, _keep(image)), image)
+                gpu.copy_bytes(place.starts.setdefault(memory.name, gpu.keep_bytes(image)), image)
             else:
                 gpu.fill_bytes(image, gpu.POISON)
         loaded.launch(0)
@@ -222,9 +222,3 @@ def count_launches(fastest_us: float) -> int:
     (20, 4, 2)
     """
     return max(2, min(_MOST_LAUNCHES, int(_SAMPLE_US / fastest_us)))
-
-
-def _keep(image: Any) -> Any:
-    kept = gpu.allocate_bytes(image.nbytes)
-    gpu.copy_bytes(image, kept)
-    return kept

@@ -1,4 +1,4 @@
-"""What measures kernels, seen by all that do not: one kind for the GPU, and any other that a test brings."""
+"""Protocols of devices that measure kernels: the GPU has one, and a test brings its own."""
 
 from __future__ import annotations
 

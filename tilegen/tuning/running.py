@@ -192,8 +192,7 @@ class Run:
         """Wait a little for any result, and take all that are there."""
         waiting = [f for _, f in self.building.values()] + [t.future for t in self.timing.values()]
         if waiting:
-            with suppress(TimeoutError):
-                wait_for(waiting, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+            wait_quietly(waiting)
         else:
             time.sleep(_LOOK_SECONDS)
         for address in list(self.building):
@@ -239,8 +238,8 @@ class Run:
         )  # fmt: skip
         self.counted, self.lost_in_a_row = self.counted + 1, 0
         self.store(record)
-        if self.best is None or (paired is not None and paired < 1.0) or (paired is None and not timed.beside):
-            self.best = record if self.best is None or paired is not None else self.best
+        if self.best is None or (paired is not None and paired < 1.0):
+            self.best = record
         self.forget()
 
     def end(self, candidate: Candidate, outcome: str, message: str, beside: str) -> None:
@@ -325,7 +324,7 @@ class Run:
         future = self.engine.submit(measurer, time_task, asked, self.terms.meter, *kernels)
         timed = _Timed(self.candidates[keys[0]], future, "", time.monotonic())
         while future.status == "pending" and measurer in self.engine.list_workers() and not self.is_late(timed):
-            wait_quietly(future)
+            wait_quietly([future])
         if future.status == "finished":
             timing = future.result()
             outcome, message = timing.outcome, timing.message
@@ -346,10 +345,10 @@ class Run:
         )  # fmt: skip
 
 
-def wait_quietly(future: Future) -> None:
-    """Wait a little for a result."""
+def wait_quietly(futures: Sequence[Future]) -> None:
+    """Wait a little for any result."""
     with suppress(TimeoutError):
-        wait_for([future], timeout=_LOOK_SECONDS)
+        wait_for(futures, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
 
 
 def _round(us: Sequence[float]) -> tuple[float, float, float]:

@@ -95,7 +95,7 @@ def summary_lines(result: TuneResult) -> list[str]:
 def tune_picture(result: TuneResult) -> str:
     """Each candidate's time against the model's estimate, as SVG, with logarithms on both axes.
 
-    The best, and what a plain build is, stand out.     What has no estimate stands on the left edge.
+    The best, and what a plain build is, stand out. What has no estimate stands on the left edge.
     """
     measured = [r for r in result.records if r.outcome == MEASURED]
     known = [r.estimate_us for r in measured if r.estimate_us]
@@ -118,8 +118,7 @@ def tune_picture(result: TuneResult) -> str:
         at = place(tick)
         body.append(f'<text class="m" x="{x0 + at:.1f}" y="{y0 + 20}">{tick:g}</text>')
         body.append(f'<text class="r" x="{x0 - 8}" y="{y0 - at + 4:.1f}">{tick:g}</text>')
-    marked = {result.best.key: "best"} | ({result.plain.key: "plain"} if result.plain else {})
-    marked[result.best.key] = "best"
+    marked = ({result.plain.key: "plain"} if result.plain else {}) | {result.best.key: "best"}
     ordered = sorted(measured, key=lambda r: r.key in marked)
     for r in ordered:
         kind = marked.get(r.key, "o")

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -22,11 +22,9 @@ from tilegen import __version__, gpu
 from tilegen.errors import EnvironmentLack, ProofError, TilegenError
 from tilegen.gpu import CompileError
 from tilegen.pipeline import build
-from tilegen.spec.sources import NamedText
 from tilegen.tuned import Environment
-from tilegen.tuning.candidates import Candidate, LeftOut, vary
+from tilegen.tuning.candidates import Candidate, vary
 from tilegen.tuning.meters import Asked, Bench, Faulted, Meter, Prepared, Timing
-from tilegen.tuning.ranking import rank_assignments
 
 TOPIC = "tilegen-tune"  # of events: the last words of a process that leaves
 _HUNG, _FAULTED = 3, 4  # exit codes
@@ -50,13 +48,6 @@ def describe_meter(meter: Meter) -> Environment | EnvironmentLack:
         return meter.describe()
     except EnvironmentLack as lack:
         return lack
-
-
-def rank_task(
-    base: NamedText, arch: str | None, settings: Mapping[str, int | float], assignments: Sequence[Mapping[str, int]]
-) -> list[Candidate | LeftOut]:  # fmt: skip
-    """``rank_assignments``."""
-    return rank_assignments(base, arch, settings, assignments)
 
 
 def vary_task(candidate: Candidate) -> list[Candidate]:

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from tilegen import spec as spec_room
 from tilegen.errors import Diagnostic, EnvironmentLack, InputError
 from tilegen.ops import WHOLE_OPS
 from tilegen.pipeline import build
 from tilegen.spec.data import Spec
-from tilegen.spec.pinning import Pins
+from tilegen.spec.pinning import Pins, pin_text
 from tilegen.spec.program import Program
 from tilegen.spec.sources import NamedText, read_source
 from tilegen.tuned import (
@@ -23,7 +23,8 @@ from tilegen.tuned import (
     Record,
     Skipped,
     choose_best,
-    problem_of,
+    key_of,
+    read_pins,
     read_records,
     read_spec,
     sort_records,
@@ -40,7 +41,7 @@ from tilegen.tuning.candidates import (
     vary,
 )
 from tilegen.tuning.meters import Meter
-from tilegen.tuning.ranking import sort_candidates
+from tilegen.tuning.ranking import rank_assignments, sort_candidates
 
 if TYPE_CHECKING:
     from tilegen.tuning.engine import Engine
@@ -193,7 +194,7 @@ def _tune(
 ) -> TuneResult:  # fmt: skip
     from tilegen.tuning.running import Budget, Run, Terms, append_to
 
-    environment, problem = _agree(engine, meter), problem_of(wanted.spec)
+    environment, problem = _agree(engine, meter), key_of(wanted.spec)
     known, skipped = sort_records(read_records(path, may_lack=True), problem, environment)
     assignments = list_assignments(wanted.choices)
     ranked = _rank(engine, wanted, assignments)
@@ -211,21 +212,13 @@ def _tune(
     records = sorted(run.records.values(), key=lambda r: r.median_us)
     best = choose_best(records)
     if best is None:
-        _say_nothing_measured(wanted, records, terms.budget)
-    assert best is not None
+        _refuse_unmeasured(wanted, records, terms.budget)
     return TuneResult(
-        wanted.spec.path, environment, tuple(records), best, run.records.get(plain.key), _text_of(run, best, wanted),
+        wanted.spec.path, environment, tuple(records), best, run.records.get(plain.key), 
+        pin_text(wanted.spec.text, read_pins(best.pins)),
         tuple(one for one in ranked if isinstance(one, LeftOut)), skipped, run.counted,
         count_assignments(wanted.choices) - len(assignments), len(run.queue), tuple(run.notes),
     )  # fmt: skip
-
-
-def _text_of(run: Any, best: Record, wanted: _Wanted) -> str:
-    """The spec with the best written in."""
-    from tilegen.spec.pinning import pin_text
-    from tilegen.tuned import read_pins
-
-    return pin_text(wanted.spec.text, read_pins(best.pins))
 
 
 def _agree(engine: Engine, meter: Meter) -> Environment:
@@ -252,8 +245,6 @@ def _agree(engine: Engine, meter: Meter) -> Environment:
 
 def _rank(engine: Engine, wanted: _Wanted, assignments: Sequence[Mapping[str, int]]) -> list[Candidate | LeftOut]:
     """The candidates of all assignments, ranked in the processes that build."""
-    from tilegen.tuning.ranking import rank_assignments
-
     if len(assignments) <= _CHUNK:
         return rank_assignments(wanted.base, wanted.arch, wanted.settings, assignments)
     builders = [a for a, measures in engine.list_workers().items() if not measures]
@@ -267,7 +258,7 @@ def _rank(engine: Engine, wanted: _Wanted, assignments: Sequence[Mapping[str, in
     return [one for future in futures for one in future.result()]
 
 
-def _say_nothing_measured(wanted: _Wanted, records: Sequence[Record], budget: Budget) -> None:
+def _refuse_unmeasured(wanted: _Wanted, records: Sequence[Record], budget: Budget) -> NoReturn:
     """Raises what a plain build raises, or InputError TG612."""
     tried = [r for r in records if r.outcome != MEASURED]
     if tried and all(r.outcome == "refused" for r in tried):

@@ -129,8 +129,8 @@ COMMAND_RULES = {
     ),
     "TG613": Rule(
         "processes of a scheduler that do not agree",
-        "Those that build and those that measure have the same version of tilegen, of dask.distributed and of Python, "
-        "and all that measure have GPUs of one kind with one driver and compiler: other times could not be compared.",
+        "All processes need one version of tilegen, of dask.distributed and of Python. Processes that measure need "
+        "GPUs of one kind, one driver and one compiler, since other times could not be compared.",
     ),
     "TG614": Rule(
         "no result of tuning for this spec and device",
