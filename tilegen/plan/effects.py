@@ -49,6 +49,8 @@ from tilegen.plan.steps import (
     Stamp,
     Step,
     Sync,
+    TensorFence,
+    TensorMma,
     Tma,
     Wait,
     Wgmma,
@@ -220,6 +222,17 @@ def _of_wgmma(step: Wgmma) -> Effects:
     return Effects(step.via, _in_order(touches), (step.accumulate,))
 
 
+def _of_tensor_mma(step: TensorMma) -> Effects:
+    """The accumulator is written also where it is not read: it is one touch, as wgmma's is."""
+    lies = {"a": step.a_lies, "b": step.b_lies}
+    touches = []
+    for o in step.via.operands:
+        matrix = lies.get(o.field)
+        elems = matrix.elems if matrix else step.b_lies.rows  # of c: those of each lane
+        touches.append(Touch(getattr(step, o.field), o.use, o.lies, elems, matrix=matrix))
+    return Effects(step.via, _in_order(touches), (step.accumulate,))
+
+
 def _of_tma(step: Tma) -> Effects:
     at: list[Index] = [0] * len(step.map.memory.shape)
     for d, x in zip(step.map.dims, step.at, strict=True):
@@ -286,6 +299,8 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Tma: _of_tma,
     Sync: _of_sync,
     Fence: lambda step: Effects(),
+    TensorFence: lambda step: Effects(),
+    TensorMma: _of_tensor_mma,
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
     Follow: lambda step: Effects(),

@@ -15,7 +15,7 @@ import numpy as np
 from tilegen.arithmetic import UPDATES as FUNCTIONS
 from tilegen.arithmetic import Domain
 from tilegen.dtypes import bits_dtype
-from tilegen.spaces import GLOBAL, REGISTER, SHARED, Space
+from tilegen.spaces import GLOBAL, REGISTER, SHARED, TMEM, Space
 
 READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates: reads and writes
 THREAD = "thread"  # each thread has consecutive elements of its own
@@ -23,6 +23,8 @@ ROWS = "rows"  # some lanes of a warp each give the place of a row that the whol
 BOX = "box"  # a box of an array, and the same elements one row behind the other
 FRAGMENT = "fragment"  # each lane of a warp has consecutive elements of a matrix that the warp shares
 MATRIX = "matrix"  # a matrix in shared memory, where a MatrixDescriptor says
+LANES = "lanes"  # consecutive elements of each of a warp's 32 lanes of tensor memory; the place is the first lane's
+SUMS = "sums"  # the accumulator of a product in tensor memory, all lanes that the product has
 ANY = (GLOBAL.state, SHARED.state, REGISTER.state)
 _REGISTERS = (REGISTER.state,)
 MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes: PTX ISA, .m8n8, .b16
@@ -111,12 +113,17 @@ class Queue:
 
 
 PRODUCTS = "mma"  # the queue of products by wgmma
+TENSOR = "tcgen05"  # the queue of a thread's products in tensor memory, which arrive at an mbarrier when they are done
+TENSOR_LOADS, TENSOR_STORES = "tcgen05.ld", "tcgen05.st"  # of a warp's moves between tensor memory and registers
 QUEUES = {
     queue.name: queue
     for queue in (
         Queue("cp.async", "cp_async_commit", "cp_async_wait", "cp_async_arrive"),
         Queue("bulk", "tma_commit", "tma_wait", closes_itself=True),
         Queue(PRODUCTS, "wgmma_commit", "wgmma_wait", together="warpgroup"),
+        Queue(TENSOR, "", "", arrive="tcgen05_commit", closes_itself=True),
+        Queue(TENSOR_LOADS, "", "tmem_wait_load", closes_itself=True, together="warp"),
+        Queue(TENSOR_STORES, "", "tmem_wait_store", closes_itself=True, together="warp"),
     )
 }
 MBARRIER = "mbarrier"  # the queue of what reports to an mbarrier and is waited for there
@@ -185,6 +192,30 @@ def _tma_reduce(function: str) -> Instruction:
     )  # fmt: skip
 
 
+def _tensor_move(name: str, is_load: bool, queue: str) -> Instruction:
+    """tcgen05.ld or .st in the shape 32x32b: lane l of a warp has neighbours of lane l of the warp's window."""
+    register = OperandForm("dst" if is_load else "src", WRITES if is_load else READS, spaces=_REGISTERS)
+    cells = OperandForm("src" if is_load else "dst", READS if is_load else WRITES, LANES, (TMEM.state,))
+    return Instruction(
+        name, (register, cells), "tensor", feature="tcgen05", warp=True, queue=queue,
+        widths_bytes=tuple(4 << k for k in range(8)), prelude=f"tmem_{'load' if is_load else 'store'}_{{count}}",
+    )  # fmt: skip
+
+
+def _tensor_product(kind: str) -> Instruction:
+    """tcgen05.mma of a kind: one thread starts it, a and b in shared memory by descriptors, c in tensor memory."""
+    c = OperandForm("c", UPDATES, SUMS, (TMEM.state,))
+    a, b = (OperandForm(name, READS, MATRIX, (SHARED.state,)) for name in "ab")
+    return Instruction(
+        f"tcgen05.mma.{kind}", (c, a, b), "tensor product", feature="tcgen05", queue=TENSOR, proxy="async",
+        prelude=f"tcgen05_mma_{kind}",
+    )  # fmt: skip
+
+
+TENSOR_LOAD = _tensor_move("tcgen05.ld", True, TENSOR_LOADS)
+TENSOR_STORE = _tensor_move("tcgen05.st", False, TENSOR_STORES)
+TENSOR_KINDS = ("f16", "tf32", "i8", "f8f6f4")  # PTX ISA, tcgen05.mma: kinds without scale factors
+TENSOR_PRODUCTS = {kind: _tensor_product(kind) for kind in TENSOR_KINDS}
 RED = {function: _update(function) for function in FUNCTIONS}
 TMA_REDUCE = {function: _tma_reduce(function) for function in FUNCTIONS}
 
@@ -246,6 +277,7 @@ INSTRUCTIONS = {
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
         FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(), *TMA_REDUCE.values(),
+        TENSOR_LOAD, TENSOR_STORE, *TENSOR_PRODUCTS.values(),
     )
 }  # fmt: skip
 

@@ -74,6 +74,7 @@ class Plan:
     ctas_per_sm: int = 0  # that must fit at once, which caps registers; 0: as many as do
     overlaps: bool = False  # launched while the kernel before may still run
     trust: Trust = field(default=Trust())
+    tensor_columns: int = 0  # of tensor memory, allocated once for all of its memories; 0: none
     stamps: int = 0  # records of the buffer that each thread which stamps has; 0: nobody does
 
     @property

@@ -225,6 +225,26 @@ class Wgmma:
 
 
 @dataclass(frozen=True)
+class TensorMma:
+    """One thread starts a product in tensor memory, c += a b, or c = a b where not ``accumulate``.
+
+    ``a_lies`` and ``b_lies`` say how a and b lie in shared memory, where they begin at ``a`` and ``b``, the places
+    before chunks trade places: a is M x K, b is N x K, of which the matrices' ``rows`` are M and N. ``c`` is the first
+    cell of the accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the
+    thread has started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
+    """
+
+    via: Instruction
+    atom: str
+    c: Ref
+    a: Ref
+    b: Ref
+    a_lies: MatrixDescriptor
+    b_lies: MatrixDescriptor
+    accumulate: Index = True
+
+
+@dataclass(frozen=True)
 class Tma:
     """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
 
@@ -280,6 +300,17 @@ class Sync:
 @dataclass(frozen=True)
 class Fence:
     """What the threads of a warpgroup have done with their registers is done before its Wgmmas after this."""
+
+
+@dataclass(frozen=True)
+class TensorFence:
+    """What a thread did with tensor memory is ordered with what other threads do there, by what it tells or hears.
+
+    side before: what it did before is told with what it tells after this (an arrival, a sync). after: what it does
+    after comes after what it has heard before this (a wait, a sync). Source: PTX ISA, tcgen05.fence.
+    """
+
+    side: str
 
 
 @dataclass(frozen=True)
@@ -357,9 +388,11 @@ Step = Union[  # noqa: UP007 - a runtime alias
     Shuffle,
     Mma,
     Wgmma,
+    TensorMma,
     Tma,
     Sync,
     Fence,
+    TensorFence,
     Commit,
     Wait,
     Follow,
