@@ -63,6 +63,7 @@ from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_o
 from tilegen.spec.pads import is_clipped, pad_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
+from tilegen.spec.tensor_memory import place_columns
 from tilegen.spec.terms import RoleTerms
 from tilegen.spec.tested import find_uses
 
@@ -90,7 +91,7 @@ def plan_spec(spec: Spec) -> Plan:
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
         spec.cluster, tuple(operations.values()), (*spec.notes, *say_unordered(spec)),
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
-        spec.overlaps, find_trust(spec),
+        spec.overlaps, find_trust(spec), place_columns(spec.buffers, spec.arch).allocated,
     )  # fmt: skip
 
 
@@ -246,7 +247,7 @@ class _Builder:
         thread, count = threads_of(s.scope, self.part.threads)
         first: Index = True if s.scope == "thread" else equal(thread, 0)
         if not s.to:
-            return when(s.when, *when(first, Arrive(slot, line=line)))
+            return when(s.when, *when(first, Arrive(slot, landed=s.landed, line=line)))
         peers = find_peers(self.spec.cluster, s.to)
         (rank, *more), many = peers.ranks(), count_peers(self.spec.cluster, s.to)
         step = sub(more[0], rank)

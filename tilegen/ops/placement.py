@@ -12,11 +12,11 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Index, mul
 from tilegen.kept import keep
-from tilegen.ops.operand import memory_of
+from tilegen.ops.operand import memory_of, tensor_memory_of
 from tilegen.plan import BARRIER_BYTES, TMA_ALIGN_BYTES, Memory
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
-from tilegen.spec.tensor_memory import allocate
+from tilegen.spec.tensor_memory import place_columns
 
 # TMA asks for it; how often cp.async goes to memory is counted in lines of 128 bytes of both sides, which the model
 # (access/asynchronous.py) has begin at a multiple: counted on an H200, 5 sectors for 4 where a buffer began at another.
@@ -55,8 +55,8 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     memories: dict[str, Memory] = {}
     top = 0
     below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
-    there = (b for b in spec.buffers if not b.traits.has_cells)  # which has no addresses that ops use yet
-    ordered = sorted(there, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
+    columns = place_columns(spec.buffers, spec.arch)
+    ordered = sorted(spec.buffers, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
     for buffer in ordered:
         root = memories.get(buffer.root) if buffer.root != buffer.name else None
         if root is not None:
@@ -64,6 +64,9 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
             continue
         names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
         access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
+        if buffer.traits.has_cells:
+            memories[buffer.name] = tensor_memory_of(buffer, columns.first[buffer.name], columns.allocated)
+            continue
         memory = memory_of(buffer, access)
         if buffer.over:
             memories[buffer.name] = _lay_over(spec, buffer, memory, memories)
@@ -122,7 +125,7 @@ def _check_resident(spec: Spec, shared_bytes: int) -> None:
 def _count_columns(spec: Spec) -> tuple[int, int]:
     """Columns of tensor memory that a multiprocessor has, and those that a CTA takes."""
     has = ARCHES[spec.arch].tensor_memory
-    return (has.columns, sum(size for _, size in allocate(spec.buffers, spec.arch).values())) if has else (0, 0)
+    return (has.columns, place_columns(spec.buffers, spec.arch).allocated) if has else (0, 0)
 
 
 def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice, ...]:
