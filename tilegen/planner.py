@@ -36,6 +36,7 @@ from tilegen.plan import (
     Slot,
     Step,
     Sync,
+    TensorFence,
     Wait,
     When,
     drop_unused,
@@ -191,6 +192,8 @@ class _Builder:
         self.scratch_bases = {scope: base for (role, scope), base in bases.items() if role == part.name}
         self.errors: list[TilegenError] = []
         self.counted = counted_barriers(spec)
+        own = [call for call in self.outline.calls if call.role in ("", part.name)]
+        self.has_cells = any(r.buffer.traits.has_cells for call in own for r in call.regions.values())
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
@@ -229,7 +232,7 @@ class _Builder:
         if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
             message = f"'sync: async' orders stores before TMA, which {self.spec.arch} has not"
             self.errors.append(SpecError(Diagnostic("TG307", message, s.mark, "remove it")))
-        return when(s.when, Sync(s.scope, line_of(s), s.roles))
+        return when(s.when, *self.fence(Sync(s.scope, line_of(s), s.roles)))
 
     def wait(self, s: WaitStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A wait for groups of copies, or for the next phase of an mbarrier."""
@@ -239,7 +242,19 @@ class _Builder:
         barrier, before = self.outline.barriers[name.name], self.waited.get(name.name, 0)
         is_open = any(b.open for b in self.spec.barriers if b.name == name.name)
         self.waited = step_waits(self.waited, {name.name: 1}, 1)
-        return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open), line_of(s)))
+        step = Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open), line_of(s))
+        return when(s.when, *self.fence(step))
+
+    def fence(self, step: Sync | Await | Arrive) -> tuple[Step, ...]:
+        """What a thread tells others, or hears of them, also of tensor memory, where this role touches that.
+
+        Fences leave no instruction (docs/blackwell.md), so that each such place has its own.
+        """
+        if not self.has_cells or (isinstance(step, Sync) and step.scope == "async"):
+            return (step,)
+        tells, hears = not isinstance(step, Await), not isinstance(step, Arrive)
+        before = (TensorFence("before"),) if tells else ()
+        return (*before, step, *((TensorFence("after"),) if hears else ()))
 
     def arrival(self, s: ArriveStatement, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""
@@ -247,7 +262,8 @@ class _Builder:
         thread, count = threads_of(s.scope, self.part.threads)
         first: Index = True if s.scope == "thread" else equal(thread, 0)
         if not s.to:
-            return when(s.when, *when(first, Arrive(slot, landed=s.landed, line=line)))
+            arrive = Arrive(slot, landed=s.landed, line=line)
+            return when(s.when, *when(first, *((arrive,) if s.landed else self.fence(arrive))))
         peers = find_peers(self.spec.cluster, s.to)
         (rank, *more), many = peers.ranks(), count_peers(self.spec.cluster, s.to)
         step = sub(more[0], rank)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
+from tilegen.arch.data import TensorMemory
 from tilegen.index import (
     INT_LIMIT,
     Index,
@@ -26,6 +27,7 @@ from tilegen.index import (
 from tilegen.index.bounds import is_below, undecided
 from tilegen.index.linear import has_room, linear
 from tilegen.index.remainders import remainder
+from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.plan import (
     Arrive,
     Block,
@@ -50,10 +52,10 @@ from tilegen.plan import (
     walk,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES
-from tilegen.plan.instructions import BOX, FRAGMENT, MATRIX, ROWS, THREAD
+from tilegen.plan.instructions import BOX, FRAGMENT, LANES, MATRIX, ROWS, SUMS, THREAD
 from tilegen.plan.walk import enter_repeat
 from tilegen.proofs.finding import UNPROVEN_ALIGNMENT, UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding, find_witness
-from tilegen.scopes import cta_variables, inside_grid, thread_variables
+from tilegen.scopes import SCOPES, cta_variables, inside_grid, thread_variables
 
 
 @dataclass(frozen=True)
@@ -303,8 +305,32 @@ def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(pattern))
 
 
+def _cells(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
+    """What a warp moves, or a product sums up, lies in the lanes and columns of its buffer of tensor memory.
+
+    A warp's window is 32 lanes from a multiple of 32 on, a product's sums begin in lane 0, each lane at whole columns.
+    """
+    yield from _claims(touch.ref.at, place)
+    yield from _memory(touch.ref, place)
+    spot, op = place.position.find(touch.ref), place.position.op
+    name, rows = spot.root.name, SCOPES["warp"].threads if touch.lies == LANES else 1
+    assert spot.coordinates is not None  # a memory of two dimensions, and so is what a function calls it
+    for d, (x, n, elems) in enumerate(zip(spot.coordinates, spot.root.shape, (rows, touch.elems), strict=True)):
+        if not place.is_below(add(x, elems - 1), n):
+            yield _outside(place, name, d, x, n, elems)
+        if not place.is_below(-1, x):
+            yield _before(place, name, d, x)
+    lane, first = spot.coordinates
+    unit = rows if touch.lies == LANES else TensorMemory().lanes
+    for d, x, size, of in ((0, lane, 1, unit), (1, first, spot.root.elem_bytes, CELL_BITS // 8)):
+        if multiple(x) * size % of:
+            what = f"a multiple of lane {of}" if d == 0 else "whole columns"
+            message = f"an access of {name} begins at {say(x)} of dimension {d}: not proved {what}"
+            yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, name, d, say(x), str(of))
+
+
 TOUCHES: dict[str, Callable[[Touch, ProofPlace], Iterator[Finding]]] = {
-    THREAD: _access, ROWS: _access, FRAGMENT: _access, BOX: _box, MATRIX: _matrix,
+    THREAD: _access, ROWS: _access, FRAGMENT: _access, BOX: _box, MATRIX: _matrix, LANES: _cells, SUMS: _cells,
 }  # fmt: skip
 
 

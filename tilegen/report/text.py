@@ -101,10 +101,11 @@ def _tensor_memory(found: Data | None) -> list[str]:
     ]  # fmt: skip
     head = ("", "type", "in lanes", "in columns", "lanes", "columns", "taken", "from column", "copies")
     packed = {b["dtype"]: f"{b['packed']} of {b['dtype']}" for b in found["buffers"] if b["packed"] > 1}
+    taken = f"{found['taken']} of {found['columns']} columns taken"
     notes = [f"an allocation is a power of two from {found['least_columns']} on, in all {found['lanes']} lanes"]
     notes += [f"elements in a column of one lane: {', '.join(packed.values())}"] if packed else []
     return [
-        *wrap_line(f"tensor memory: {found['taken']} of {found['columns']} columns taken, one allocation of {found['allocated']}"),
+        *wrap_line(f"tensor memory: {taken}, one allocation of {found['allocated']}"),
         *draw_table(head, rows, 4, "  ", COLUMNS), *wrap_line(f"  {'; '.join(notes)}", 2),
         *(line for drawn in draw_map(found) for line in wrap_line(f"  {drawn}", 2)),
     ]  # fmt: skip

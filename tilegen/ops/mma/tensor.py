@@ -1,4 +1,4 @@
-"""The steps of mma by tcgen05: one thread starts a product for each atom and step along K; the sums are in tensor memory.
+"""The steps of mma by tcgen05: one thread starts a product for each atom and step along K, with sums in tensor memory.
 
 Sources: PTX ISA, tcgen05.mma (kinds, shapes, data path layout D), "Matrix descriptors".
 """
@@ -109,7 +109,8 @@ def plan_tensor(call: Call, context: Context) -> Planned:
         return tuple(
             TensorMma(
                 row, atom.name, see_sums(c[i, j]), see("a", a_base, start_at(a, i, step)),
-                see("b", b_base, start_at(b, j, step)), a_tile.descriptor, b_tile.descriptor, any_of(less(0, step), adds),
+                see("b", b_base, start_at(b, j, step)), a_tile.descriptor, b_tile.descriptor,
+                any_of(less(0, step), adds),
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip

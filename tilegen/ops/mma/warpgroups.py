@@ -131,8 +131,8 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
     def multiply(step: Index) -> tuple[Step, ...]:
         return tuple(
             Wgmma(
-                row, see("c", c[i, j]), see("a", start_at(a, i, step)), see("b", start_at(b, j, step)), b_tile.descriptor,
-                a_tile.descriptor if a_tile else None, any_of(less(0, step), adds),
+                row, see("c", c[i, j]), see("a", start_at(a, i, step)), see("b", start_at(b, j, step)),
+                b_tile.descriptor, a_tile.descriptor if a_tile else None, any_of(less(0, step), adds),
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip
