@@ -92,7 +92,7 @@ def plan_spec(spec: Spec) -> Plan:
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
         spec.cluster, tuple(operations.values()), (*spec.notes, *say_unordered(spec)),
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
-        spec.overlaps, find_trust(spec), place_columns(spec.buffers, spec.arch).allocated,
+        spec.overlaps, find_trust(spec), _count_columns(spec),
     )  # fmt: skip
 
 
@@ -124,6 +124,12 @@ def chain_plans(program: Program, plans: Sequence[Plan]) -> ProgramPlan:
         program.kernel, program.arch, passes, program.params,
         tuple(m for m in memories if m.name in given), tuple(m for m in memories if m.name in brought), program.counts,
     )  # fmt: skip
+
+
+def _count_columns(spec: Spec) -> int:
+    """The columns of tensor memory that the kernel allocates: none where no op touches any."""
+    used = any(r.buffer.traits.has_cells for call in outline(spec).calls for r in call.regions.values())
+    return place_columns(spec.buffers, spec.arch).allocated if used else 0
 
 
 def _list_parts(spec: Spec) -> tuple[RoleTerms, ...]:
