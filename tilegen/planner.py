@@ -16,8 +16,16 @@ from tilegen.ops.dispatch import dispatch
 from tilegen.ops.lies import Kept, conditions_of, drop_lies
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, align_shared
-from tilegen.ops.placement import check_scratch, choose_resident, find_shared_room, place_memories
+from tilegen.ops.placement import (
+    check_named_barriers,
+    check_scratch,
+    choose_resident,
+    count_tensor_columns,
+    find_shared_room,
+    place_memories,
+)
 from tilegen.ops.tables import define_names, known_of_reads, list_tests, name_values
+from tilegen.ops.tensor_moves import fence_of
 from tilegen.ops.trusting import find_trust
 from tilegen.plan import (
     PRODUCTS,
@@ -36,15 +44,13 @@ from tilegen.plan import (
     Slot,
     Step,
     Sync,
-    TensorFence,
     Wait,
     When,
     drop_unused,
-    flatten,
     join_memories,
     when,
 )
-from tilegen.scopes import SCOPES, inside_grid, threads_of
+from tilegen.scopes import inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
     ArriveStatement,
@@ -64,11 +70,9 @@ from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_o
 from tilegen.spec.pads import is_clipped, pad_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
-from tilegen.spec.tensor_memory import place_columns
 from tilegen.spec.terms import RoleTerms
 from tilegen.spec.tested import find_uses
 
-_LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
 
@@ -85,14 +89,14 @@ def plan_spec(spec: Spec) -> Plan:
     scratch = [m for b in builders for found in b.scratch.values() for m in found]
     check_scratch(spec, scratch)
     roles = tuple(Role(b.part.name or "all", b.part.threads, steps, b.part.registers) for b, steps in planned)
-    _check_named_barriers(spec, roles)
+    check_named_barriers(spec, roles)
     forms = tuple(dict.fromkeys((*memories.values(), *scratch)))  # views: several forms of one array's name
     operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
         spec.cluster, tuple(operations.values()), (*spec.notes, *say_unordered(spec)),
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
-        spec.overlaps, find_trust(spec), _count_columns(spec),
+        spec.overlaps, find_trust(spec), count_tensor_columns(spec),
     )  # fmt: skip
 
 
@@ -126,32 +130,9 @@ def chain_plans(program: Program, plans: Sequence[Plan]) -> ProgramPlan:
     )  # fmt: skip
 
 
-def _count_columns(spec: Spec) -> int:
-    """The columns of tensor memory that the kernel allocates: none where no op touches any."""
-    used = any(r.buffer.traits.has_cells for call in outline(spec).calls for r in call.regions.values())
-    return place_columns(spec.buffers, spec.arch).allocated if used else 0
-
-
 def _list_parts(spec: Spec) -> tuple[RoleTerms, ...]:
     """The roles and idle warps; where there are no roles, all threads."""
     return parts_of_cta(spec) or (RoleTerms("", spec.threads),)
-
-
-def _check_named_barriers(spec: Spec, roles: Sequence[Role]) -> None:
-    """Raises SpecError TG190 where syncs of warpgroups and roles would take more barriers than a CTA has.
-
-    Number 0 is the CTA's; then each warpgroup has one, each role, and each set of roles.
-    """
-    syncs = [step for role in roles for step in flatten(role.steps) if isinstance(step, Sync)]
-    sets = {step.roles for step in syncs if step.roles}
-    meet = any(step.scope in ("role", "roles") for step in syncs)
-    last = -(-spec.threads // SCOPES["warpgroup"].threads) + len(roles) + len(sets)
-    if meet and last > _LAST_BARRIER:
-        who = f"'sync: role' among {len(roles)} roles"
-        who += f" and {len(sets)} sets of them" if sets else ""
-        message = f"{who} of {spec.threads} threads is not yet supported"
-        hint = f"it would take barrier {last}; a CTA has {_LAST_BARRIER} beside that of 'sync: cta'"
-        raise SpecError(Diagnostic("TG190", message, None, hint))
 
 
 def _plan_parts(
@@ -198,8 +179,7 @@ class _Builder:
         self.scratch_bases = {scope: base for (role, scope), base in bases.items() if role == part.name}
         self.errors: list[TilegenError] = []
         self.counted = counted_barriers(spec)
-        own = [call for call in self.outline.calls if call.role in ("", part.name)]
-        self.has_cells = any(r.buffer.traits.has_cells for call in own for r in call.regions.values())
+        self.fence = fence_of(call for call in self.outline.calls if call.role in ("", part.name))
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
@@ -250,17 +230,6 @@ class _Builder:
         self.waited = step_waits(self.waited, {name.name: 1}, 1)
         step = Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open), line_of(s))
         return when(s.when, *self.fence(step))
-
-    def fence(self, step: Sync | Await | Arrive) -> tuple[Step, ...]:
-        """What a thread tells others, or hears of them, also of tensor memory, where this role touches that.
-
-        Fences leave no instruction (docs/blackwell.md), so that each such place has its own.
-        """
-        if not self.has_cells or (isinstance(step, Sync) and step.scope == "async"):
-            return (step,)
-        tells, hears = not isinstance(step, Await), not isinstance(step, Arrive)
-        before = (TensorFence("before"),) if tells else ()
-        return (*before, step, *((TensorFence("after"),) if hears else ()))
 
     def arrival(self, s: ArriveStatement, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""

@@ -5,6 +5,7 @@ Sources: PTX ISA, tcgen05.ld and .st (a warp reaches 32 lanes, those of its numb
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,11 +26,15 @@ from tilegen.plan import (
     TENSOR_LOADS,
     TENSOR_STORE,
     TENSOR_STORES,
+    Arrive,
+    Await,
     Block,
     Instruction,
     Map,
     Move,
     Step,
+    Sync,
+    TensorFence,
     Wait,
     register_memory,
     repeat,
@@ -48,6 +53,24 @@ _MOST_HELD_WORDS = 64  # that a thread holds beside the registers that it conver
 def is_of_cells(call: Call) -> bool:
     """Is a side of a copy or a cast in tensor memory?"""
     return any(region.buffer.traits.has_cells for region in call.regions.values())
+
+
+def fence_of(calls: Iterable[Call]) -> Callable[[Sync | Await | Arrive], tuple[Step, ...]]:
+    """How a step by which threads tell one another something is fenced among these calls of their role.
+
+    Where they touch tensor memory, what was done there is told before, and what is done comes after. Fences leave no
+    instruction (docs/blackwell.md), so that each such step has its own.
+    """
+    is_touched = any(is_of_cells(call) for call in calls)
+
+    def fence(step: Sync | Await | Arrive) -> tuple[Step, ...]:
+        if not is_touched or (isinstance(step, Sync) and step.scope == "async"):
+            return (step,)
+        before = () if isinstance(step, Await) else (TensorFence("before"),)
+        after = () if isinstance(step, Arrive) else (TensorFence("after"),)
+        return (*before, step, *after)
+
+    return fence
 
 
 def flow_of_sides(call: Call, threads: int) -> tuple[Flow, ...]:

@@ -73,6 +73,7 @@ from tilegen.plan.memories import (
     register_memory,
     subscript,
 )
+from tilegen.plan.products import Fence, Mma, TensorFence, TensorMma, Wgmma
 from tilegen.plan.program import WORKSPACE_ALIGN_BYTES, CountedCtas, PassPlan, ProgramPlan, join_memories
 from tilegen.plan.promise_check import (
     CHECKING_THREADS,
@@ -91,12 +92,10 @@ from tilegen.plan.steps import (
     Block,
     Commit,
     Compute,
-    Fence,
     Fetch,
     Follow,
     Let,
     Map,
-    Mma,
     Move,
     Pick,
     PromiseTest,
@@ -105,11 +104,8 @@ from tilegen.plan.steps import (
     Stamp,
     Step,
     Sync,
-    TensorFence,
-    TensorMma,
     Tma,
     Wait,
-    Wgmma,
     When,
     let,
     repeat,
