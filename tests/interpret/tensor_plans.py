@@ -107,11 +107,12 @@ def plan_gemm(gemm: Gemm) -> Plan:
     sb = flat_memory("sb", B.dtype, gemm.stages * n * gemm.depth, "shared", offset_bytes=at, align_bytes=1024)
     columns = 1 << max(5, (gemm.accumulators * n - 1).bit_length())
     acc = tensor_memory("acc", C.dtype, gemm.accumulators * n, columns)
-    h = flat_memory("h", C.dtype, 16, "register", align_bytes=16)
+    width = min(16, n)
+    h = flat_memory("h", C.dtype, width, "register", align_bytes=16)
     maps = [TensorMap(f"{m.name}_map", m, (0, 1), (rows, gemm.depth), 128) for m, rows in ((A, ROWS), (B, n))]
     full, free = Barrier("full", gemm.stages, 1), Barrier("free", gemm.stages, 1)
     done, read = (Barrier(name, gemm.accumulators, 1) for name in ("done", "read"))
-    t, k, p, tx = Var("t", gemm.tiles), Var("k", trips), Var("p", n // 16), Var("tx", ROWS)
+    t, k, p, tx = Var("t", gemm.tiles), Var("k", trips), Var("p", max(2, n // width)), Var("tx", ROWS)
     s = add(mul(t, trips), k)
     stage, use = mod(s, gemm.stages), s // gemm.stages
     slot, turn = mod(t, gemm.accumulators), t // gemm.accumulators
@@ -142,17 +143,18 @@ def plan_gemm(gemm: Gemm) -> Plan:
     )  # fmt: skip
     row = add(mul(t, ROWS), tx)
     move = (
-        Move(h[0], acc[mul(warp, 32), add(mul(slot, n), mul(p, 16))], 16, via=TENSOR_LOAD), Wait(TENSOR_LOADS),
-        *(Move(C[row, add(mul(p, 16), e)], h[e], 4) for e in range(0, 16, 4)),
+        Move(h[0], acc[mul(warp, 32), add(mul(slot, n), mul(p, width))], width, via=TENSOR_LOAD), Wait(TENSOR_LOADS),
+        *(Move(C[row, add(mul(p, width), e)], h[e], 4) for e in range(0, width, 4)),
     )  # fmt: skip
     leave = (
-        Await(Slot(done, slot), mod(turn, 2)), AFTER, Repeat(p, n // 16, move), BEFORE, Sync("role"),
+        Await(Slot(done, slot), mod(turn, 2)), AFTER, Repeat(p, n // width, move), BEFORE, Sync("role"),
         elected(Arrive(Slot(read, slot)), threads=ROWS),
     )  # fmt: skip
     roles = (
-        Role("store", ROWS, (Repeat(t, gemm.tiles, leave),)),
         Role("load", 32, (Repeat(t, gemm.tiles, (Repeat(k, trips, bring),)),)),
         Role("mma", 32, (Repeat(t, gemm.tiles, sums),)),
+        Role("idle", 64, ()),  # so that the next begins at a warpgroup
+        Role("store", ROWS, (Repeat(t, gemm.tiles, leave),)),
     )
     memories = (A, B, C, sa, sb, acc, h)
     return Plan(

@@ -268,9 +268,11 @@ class Phases:
         if kind == "products":
             return ("wait: {mma: 0}",)
         if kind == "cores":
-            name = next((name for at, name in self.commits.get(agent, ()) if at >= tick), None)
-            wait = f"wait: {{barrier: {name or 'NAME'}}}"
-            return (wait,) if name else ("commit: {barrier: NAME}", wait)
+            told = [(at, name) for at, name in self.commits.get(agent, ()) if at >= tick]
+            if not told:
+                return "commit: {barrier: NAME}", "wait: {barrier: NAME}"
+            (*_, name) = (name for at, name in told if at == told[0][0])  # the last of those that say as much
+            return (f"wait: {{barrier: {name}}}",)
         for name, left in self.left.items():
             if self.first[name] <= number < self.first[name] + left.shape[1]:
                 return (f"wait: {{barrier: {name}}}",)
