@@ -17,6 +17,8 @@ from tilegen.plan import (
     TENSOR_LOAD,
     TENSOR_LOADS,
     TENSOR_PRODUCTS,
+    TENSOR_STORE,
+    TENSOR_STORES,
     Arrive,
     Await,
     Barrier,
@@ -160,3 +162,76 @@ def plan_gemm(gemm: Gemm) -> Plan:
     return Plan(
         "gemm", "sm_100a", (1, 1, 1), memories, roles, barriers=(full, free, done, read), tensor_columns=columns
     )  # fmt: skip
+
+
+# ---------------------------------------------------------------- sums that begin with what a warpgroup has stored
+@dataclass(frozen=True)
+class Sums:
+    """C[128, n] = X[128, n] + A[128, 64] B[n, 64], all by one warpgroup: the parts of its text."""
+
+    n: int = 32
+
+    @property
+    def memories(self) -> dict[str, Memory]:
+        n = self.n
+        found = (
+            Memory("A", "bfloat16", (ROWS, 64), (64, 1), "global", "in"),
+            Memory("B", "bfloat16", (n, 64), (64, 1), "global", "in"),
+            Memory("X", "float32", (ROWS, n), (n, 1), "global", "in"),
+            Memory("C", "float32", (ROWS, n), (n, 1), "global", "out"),
+            flat_memory("sa", "bfloat16", ROWS * 64, "shared", align_bytes=1024),
+            flat_memory("sb", "bfloat16", n * 64, "shared", offset_bytes=ROWS * ROW_BYTES, align_bytes=1024),
+            tensor_memory("acc", "float32", n, 64), tensor_memory("other", "float32", 16, 64, first=n),
+            flat_memory("h", "float32", n, "register", align_bytes=16),
+            flat_memory("w", "bfloat16", 8, "register"),
+        )  # fmt: skip
+        return {m.name: m for m in found}
+
+    @property
+    def barriers(self) -> dict[str, Barrier]:
+        return {name: Barrier(name, 1, 1) for name in ("full", "done")}
+
+    def draw(self) -> dict[str, Array]:
+        drawn = Gemm(f"tcgen05.m128n{self.n}k16.f32.bf16.bf16", 1, 1).draw()
+        return drawn | {"X": np.arange(ROWS * self.n, dtype=np.float32).reshape(ROWS, self.n)}
+
+    @property
+    def parts(self) -> dict[str, tuple[Step, ...]]:
+        """Statements by their names, in the order in which they are right."""
+        m, n, tx, full, done = self.memories, self.n, Var("tx", ROWS), Slot(self.barriers["full"], 0), Slot(self.barriers["done"], 0)
+        row, window = m["acc"][mul(warp, 32), 0], range(0, n, 4)
+        maps = [TensorMap(f"{x}_map", m[x], (0, 1), (rows, 64), 128) for x, rows in (("A", ROWS), ("B", n))]
+        product = tuple(
+            TensorMma(
+                TENSOR_PRODUCTS["f16"], f"tcgen05.m128n{n}k16.f32.bf16.bf16", m["acc"][0, 0], m["sa"][16 * s],
+                m["sb"][16 * s], lies(ROWS, "bfloat16"), lies(n, "bfloat16"), True,
+            )
+            for s in range(4)
+        )  # fmt: skip
+        return {
+            "bring": (elected(
+                Arrive(full, sum(x.box_bytes for x in maps)), Tma(maps[0], (0, 0), m["sa"][0], full),
+                Tma(maps[1], (0, 0), m["sb"][0], full), threads=ROWS,
+            ),),
+            "take x": tuple(Move(m["h"][e], m["X"][tx, e], 4) for e in window),
+            "put": (Move(row, m["h"][0], n, via=TENSOR_STORE),), "wait st": (Wait(TENSOR_STORES),),
+            "before": (BEFORE,), "sync": (Sync("cta"),), "full": (Await(full, 0),), "after": (AFTER,),
+            "multiply": (elected(*product, threads=ROWS),),
+            "commit": (elected(Arrive(done, landed=TENSOR), threads=ROWS),),
+            "done": (Await(done, 0),), "hear": (AFTER,), "get": (Move(m["h"][0], row, n, via=TENSOR_LOAD),),
+            "wait ld": (Wait(TENSOR_LOADS),), "leave": tuple(Move(m["C"][tx, e], m["h"][e], 4) for e in window),
+        }  # fmt: skip
+
+    def plan(self, *steps: Step, columns: int = 64) -> Plan:
+        """A plan of the right memories with these steps; none: of all parts."""
+        steps = steps or tuple(s for part in self.parts.values() for s in part)
+        return Plan(
+            "sums", "sm_100a", (1, 1, 1), tuple(self.memories.values()), (Role("all", ROWS, steps),),
+            barriers=tuple(self.barriers.values()), tensor_columns=columns,
+        )  # fmt: skip
+
+    def text(self, **changed: tuple[Step, ...]) -> Plan:
+        """The plan with parts exchanged, by their names with _ for blanks."""
+        parts = self.parts
+        assert {name.replace("_", " ") for name in changed} <= set(parts), "no part has this name"
+        return self.plan(*(s for name, part in parts.items() for s in changed.get(name.replace(" ", "_"), part)))

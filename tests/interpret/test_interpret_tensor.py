@@ -10,7 +10,8 @@ import pytest
 
 from tests.faults.steps import Change, Match, drop, is_a, mutate, turn
 from tests.faults.verdicts import ONE_CTA, fault_of_run
-from tests.interpret.tensor_plans import AFTER, BEFORE, Array, Gemm, plan_gemm, product_of
+from tests.interpret.tensor_plans import AFTER, BEFORE, Array, Gemm, Sums, elected, lies, plan_gemm, product_of, warp
+from tilegen.index import Var, equal, less, mul
 from tilegen.interpret import Fault, interpret, record
 from tilegen.plan import TENSOR, TENSOR_LOAD, Arrive, Await, Move, Plan, Step, Sync, TensorFence, TensorMma, Wait
 
@@ -108,3 +109,15 @@ def test_a_planted_fault_is_found(what: str) -> None:
     assert fault is not None, "not found"
     assert (fault.code, fault.insert) == (code, due), fault
     assert words in fault.message, fault
+
+
+# ---- what a warpgroup stores, a product goes on with
+SUMS = Sums()
+PARTS, M = SUMS.parts, SUMS.memories
+tx, lane = Var("tx", 128), Var("laneid", 32)
+
+
+def test_a_product_adds_to_what_was_stored() -> None:
+    drawn = SUMS.draw()
+    _, values = run(SUMS.plan(), drawn).written["C"]
+    assert np.array_equal(values.reshape(128, SUMS.n), product_of(drawn) + drawn["X"])

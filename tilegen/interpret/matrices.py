@@ -147,7 +147,7 @@ def _borrow(shared: Shared, granules: Array, readers: Readers, team: int, site: 
     each = [_repeat(group, row, len(granules), readers.is_team) for row in rows]
     for row, who in zip(rows, each, strict=True):
         clash = shadow.read_by_agent(granules[:, None], who, agent, site.op)
-        report(shadow, clash, "reads", granules[:, None], partial(_where, shared, row), site)
+        report(shared.pool.shadow, clash, "reads", granules[:, None], partial(_where, shared, row), site)
     for row, who in zip(rows, each, strict=True):
         refuse_unfenced(SharedAccess(shared, granules, who, row, readers.known), "reads", site, readers.name)
 

@@ -300,7 +300,8 @@ class Shadow:
         (epochs, lanes, ops), each = tables, np.arange(len(g))
         seen, now = epochs[g], self.clocks.now(who)
         unordered = seen > self.clocks.known[who.warp, : self.crew.seats]
-        unordered[each, who.seat] = (seen[each, who.seat] == now) & (lanes[g, who.seat] != who.lane)
+        own = seen[each, who.seat]
+        unordered[each, who.seat] = (own >= np.maximum(now, 1)) & (lanes[g, who.seat] != who.lane)
         if not unordered.any():
             return None
         entries, seats = np.nonzero(unordered)

@@ -17,10 +17,13 @@ from tilegen.plan import (
     TENSOR_LOADS,
     TENSOR_STORES,
     TMA_STORE,
+    Arrive,
     Barrier,
     Plan,
+    Role,
     all_steps,
     effects,
+    flatten,
 )
 from tilegen.scopes import SCOPES
 
@@ -36,6 +39,11 @@ def count_agents(plan: Plan) -> Agents:
     counts = {kind: -(-plan.threads // 32) for kind, queue in of_warps.items() if queue in queues}
     products = -(-plan.threads // WARPGROUP) if PRODUCTS in queues else 0
     return Agents(sum(b.slots for b in plan.barriers), products=products, **counts)
+
+
+def _list_commits(role: Role) -> list[str]:
+    """The barriers at which a role's products arrive, in the order of the text."""
+    return [s.slot.barrier.name for s in flatten(role.steps) if isinstance(s, Arrive) and s.landed == TENSOR]
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class Phases:
         self.crew, self.clocks = crew, clocks
         self.first: dict[str, int] = {}  # the agent of slot 0: TMA loads that report to a slot
         self.starts: dict[int, tuple[Reporter, int]] = {}  # agent: the step that last started one, and its thread
+        self.commits_in_text = [_list_commits(role) for role in plan.roles]
         self.commits: dict[int, list[tuple[int, str]]] = {}  # of agents of tcgen05: ticks, and where they are told
         self.reached = np.zeros((len(crew.ctas), crew.seats), np.int32)  # the epoch of a seat's last arrival
         self.reachers: dict[tuple[int, int], tuple[Reporter, int]] = {}  # CTA and seat of another: the step, its thread
@@ -261,18 +270,21 @@ class Phases:
             for name, left in self.left.items()
         )
 
-    def awaiting(self, agent: int, tick: int) -> tuple[str, ...]:
-        """The statements that wait for what an agent does up to a tick; only who starts a store can wait."""
+    def awaiting(self, agent: int, tick: int, is_sum: bool = False) -> tuple[str, ...]:
+        """The statements that wait for what an agent does up to a tick; only who starts a store can wait.
+
+        ``is_sum``: for the sums of products, not for the operands that they read.
+        """
         number = (agent - self.crew.all_warps) % self.crew.agents
         kind = self.crew.kinds.kind_of(number)
         if kind == "products":
             return ("wait: {mma: 0}",)
         if kind == "cores":
-            told = [(at, name) for at, name in self.commits.get(agent, ()) if at >= tick]
-            if not told:
-                return "commit: {barrier: NAME}", "wait: {barrier: NAME}"
-            (*_, name) = (name for at, name in told if at == told[0][0])  # the last of those that say as much
-            return (f"wait: {{barrier: {name}}}",)
+            names = [name for at, name in self.commits.get(agent, ()) if at >= tick]
+            in_text = self.commits_in_text[int(self.crew.role_of[number - self.crew.kinds.first("cores")])]
+            name = in_text[-1] if is_sum and in_text else names[0] if names else ""
+            wait = f"wait: {{barrier: {name or 'NAME'}}}"
+            return (wait,) if name else ("commit: {barrier: NAME}", wait)
         for name, left in self.left.items():
             if self.first[name] <= number < self.first[name] + left.shape[1]:
                 return (f"wait: {{barrier: {name}}}",)

@@ -30,8 +30,8 @@ class Reporter(Protocol):
         """The statements that would land the wgmma in flight that has an element of a thread's registers."""
         ...
 
-    def awaiting_agent(self, agent: int, tick: int) -> tuple[str, ...]:
-        """The statements that wait for what an agent does up to a tick."""
+    def awaiting_agent(self, agent: int, tick: int, shadow: Shadow) -> tuple[str, ...]:
+        """The statements that wait for what an agent does up to a tick with a memory."""
         ...
 
 
@@ -44,7 +44,7 @@ def report(
         return
     thread, what = where(clash.entry, granules)
     if clash.agent != NOBODY:
-        due = site.awaiting_agent(clash.agent, clash.tick)
+        due = site.awaiting_agent(clash.agent, clash.tick, shadow)
         site.fail(IN_FLIGHT, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op, insert=due)
     if clash.is_unheard:
         site.fail(RACE, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op)

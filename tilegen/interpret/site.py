@@ -135,9 +135,9 @@ class Site:
         """The statements that would land the wgmma in flight that has an element of a thread's registers."""
         return self.machine.flights.awaiting_registers(store, thread, element)
 
-    def awaiting_agent(self, agent: int, tick: int) -> tuple[str, ...]:
-        """The statements that wait for what an agent does up to a tick."""
-        return self.machine.phases.awaiting(agent, tick)
+    def awaiting_agent(self, agent: int, tick: int, shadow: Shadow) -> tuple[str, ...]:
+        """The statements that wait for what an agent does up to a tick with a memory."""
+        return self.machine.phases.awaiting(agent, tick, shadow.writer is self.machine.tensor.pool.shadow.writer)
 
     def rendezvous(self, who: str, roles: tuple[str, ...], warps: Array, team: Array) -> Blocked:
         """Wait until each of the roles has come here as often as this one has; the last to come joins the clocks."""

@@ -85,13 +85,14 @@ def move_cells(step: Move, touched: Effects, site: Site) -> None:
     if is_load:
         store.refuse_unwritten(granules, site)
         clash = view.read_by_agent(granules, group, agent, site.op)
-        report(view, clash, "reads", granules, store.where, site)
+        report(shadow, clash, "reads", granules, store.where, site)
         store.refuse_others(granules, site)
         chain[granules] = -np.abs(chain[granules])
         root.store.fill(columns, words.take(at), group, site)
     else:
         bits = root.store.lend(columns, group, site)
-        report(view, view.write_by_agent(granules, group, agent, site.op), "writes", granules, store.where, site)
+        clash = view.write_by_agent(granules, group, agent, site.op)
+        report(shadow, clash, "writes", granules, store.where, site)
         store.own(granules)
         chain[granules] = 0
         words[at] = bits

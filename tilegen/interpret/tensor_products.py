@@ -141,7 +141,7 @@ def _order_sums(
             some = np.flatnonzero(adds[row_of])
             _refuse_unwritten(store, granules[some], row_of[some], site)
         clash = view.write_by_agent(granules, each, agents, site.op, np.abs(before) == number)
-        report(view, clash, "adds to" if adds.all() else "writes", granules, where, site)
+        report(shadow, clash, "adds to" if adds.all() else "writes", granules, where, site)
         chain[granules] = number
         store.own(granules)
     else:
