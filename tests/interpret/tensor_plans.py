@@ -54,12 +54,12 @@ def tensor_memory(name: str, dtype: str, elems: int, columns: int, first: int = 
 
 def lies(rows: int, dtype: str) -> MatrixDescriptor:
     """A tile of so many rows of 128 bytes along K, 128B swizzle."""
-    return MatrixDescriptor(rows, DTYPES[dtype].bytes, "k", 128, 16, 1024)
+    return MatrixDescriptor(rows, DTYPES[dtype].bytes, "k", 128, 16, 1024, "tcgen05")
 
 
 @dataclass(frozen=True)
 class Gemm:
-    """C[128 tiles, n] = A[128 tiles, K] B[n, K]: a role loads, one multiplies, a warpgroup stores, as spec 50 has it."""
+    """C[128 tiles, n] = A[128 tiles, K] B[n, K]: a role loads, one multiplies, a warpgroup stores."""
 
     atom: str = "tcgen05.m128n64k16.f32.bf16.bf16"
     tiles: int = 3
@@ -170,6 +170,7 @@ class Sums:
     """C[128, n] = X[128, n] + A[128, 64] B[n, 64], all by one warpgroup: the parts of its text."""
 
     n: int = 32
+    columns: int = 64
 
     @property
     def memories(self) -> dict[str, Memory]:
@@ -181,8 +182,11 @@ class Sums:
             Memory("C", "float32", (ROWS, n), (n, 1), "global", "out"),
             flat_memory("sa", "bfloat16", ROWS * 64, "shared", align_bytes=1024),
             flat_memory("sb", "bfloat16", n * 64, "shared", offset_bytes=ROWS * ROW_BYTES, align_bytes=1024),
-            tensor_memory("acc", "float32", n, 64), tensor_memory("other", "float32", 16, 64, first=n),
+            tensor_memory("acc", "float32", n, self.columns),
+            tensor_memory("other", "float32", 16, self.columns, first=n),
+            flat_memory("spare", "bfloat16", 8, "shared", offset_bytes=(ROWS + n) * ROW_BYTES),
             flat_memory("h", "float32", n, "register", align_bytes=16),
+            flat_memory("g", "float32", n, "register", align_bytes=16),
             flat_memory("w", "bfloat16", 8, "register"),
         )  # fmt: skip
         return {m.name: m for m in found}
@@ -198,7 +202,13 @@ class Sums:
     @property
     def parts(self) -> dict[str, tuple[Step, ...]]:
         """Statements by their names, in the order in which they are right."""
-        m, n, tx, full, done = self.memories, self.n, Var("tx", ROWS), Slot(self.barriers["full"], 0), Slot(self.barriers["done"], 0)
+        m, n, tx, full, done = (
+            self.memories,
+            self.n,
+            Var("tx", ROWS),
+            Slot(self.barriers["full"], 0),
+            Slot(self.barriers["done"], 0),
+        )
         row, window = m["acc"][mul(warp, 32), 0], range(0, n, 4)
         maps = [TensorMap(f"{x}_map", m[x], (0, 1), (rows, 64), 128) for x, rows in (("A", ROWS), ("B", n))]
         product = tuple(
@@ -222,12 +232,12 @@ class Sums:
             "wait ld": (Wait(TENSOR_LOADS),), "leave": tuple(Move(m["C"][tx, e], m["h"][e], 4) for e in window),
         }  # fmt: skip
 
-    def plan(self, *steps: Step, columns: int = 64) -> Plan:
+    def plan(self, *steps: Step) -> Plan:
         """A plan of the right memories with these steps; none: of all parts."""
         steps = steps or tuple(s for part in self.parts.values() for s in part)
         return Plan(
             "sums", "sm_100a", (1, 1, 1), tuple(self.memories.values()), (Role("all", ROWS, steps),),
-            barriers=tuple(self.barriers.values()), tensor_columns=columns,
+            barriers=tuple(self.barriers.values()), tensor_columns=self.columns,
         )  # fmt: skip
 
     def text(self, **changed: tuple[Step, ...]) -> Plan:

@@ -49,6 +49,17 @@ def clash_with_agent(clocks: Clocks, found: Clash, warp: int) -> Clash:
     return replace(found, other=other, needs="", in_flight=True)
 
 
+def say_if_unheard(clocks: Clocks, found: Clash, writer: tuple[int, int], warp: int) -> Clash:
+    """What a warp did in an epoch: a fence is missing where another knows of it, and yet its products are not ordered.
+
+    ``writer``: that warp, and the epoch.
+    """
+    if clocks.before is None or clocks.before[warp, clocks.crew.seat_of[writer[0]]] < writer[1] + (writer[0] == warp):
+        return found
+    heard = f"warp {warp % clocks.crew.warps} has heard of that, but no tcgen05.fence::after_thread_sync follows"
+    return replace(found, other=f"{found.other}: {heard}", needs="", is_unheard=True)
+
+
 def _clash_with_move(clocks: Clocks, found: Clash, kind: str, warp: int) -> Clash:
     """A load or a store of tensor memory by a warp, of which another warp, or a thread of it, does not know."""
     crew = clocks.crew

@@ -29,9 +29,7 @@ class Cores:
         return self.clocks.tensor
 
     def start(self, group: Group, site: Reporter) -> tuple[Array, Array]:
-        """Threads start a product each: (its agent, what warps know, for products by these threads)."""
-        if len(group) != len(group.whole):
-            site.fail(MALFORMED, "several threads of a warp start one product: tcgen05.mma is started by one thread", 0)
+        """Threads, one of a warp, start a product each: (its agent, what warps know, for products by these threads)."""
         agent, known = self.crew.agent_of("cores", group.warp), self.tensor.known_to_threads(group)
         for row, (one, thread) in enumerate(zip(agent.tolist(), group.thread.tolist(), strict=True)):
             if self.thread.setdefault(one, thread) != thread:
@@ -41,12 +39,15 @@ class Cores:
         self.clocks.ticks[agent] += 1
         return agent, known
 
-    def commit(self, group: Group) -> Work:
+    def commit(self, group: Group, site: Reporter) -> Work:
         """What each thread has started is told when it is done, with what that came after; nothing else."""
         agent = self.crew.agent_of("cores", group.warp)
         known = np.zeros((len(group), self.clocks.known.shape[1]), np.int32)
         for row, (one, thread) in enumerate(zip(agent.tolist(), group.thread.tolist(), strict=True)):
-            if self.thread.get(one) == thread:
+            if self.thread.get(one, thread) != thread:
+                message = "commits, and another thread of its warp has started the products: a commit speaks for one"
+                site.fail(MALFORMED, f"{message} thread's alone", row)
+            if one in self.after:
                 known[row] = self.after[one]
                 own = self.crew.seat_of[group.warp[row]]
                 known[row, own] = max(0, known[row, own] - 1)  # other lanes of its epoch are not ordered before it

@@ -234,6 +234,6 @@ def find_grain(plan: Plan) -> int:
             for t in visit.effects.touches:
                 root, flat = visit.position.flat(t.ref)
                 if root.traits.has_cells:
-                    size, pitch = root.elem_bytes, root.pitches[0]
-                    grain = math.gcd(grain, t.elems * size, multiple(flat) * size, root.offset_bytes, multiple(pitch) * size)
+                    each = (t.elems, multiple(flat), multiple(root.pitches[0]))
+                    grain = math.gcd(grain, root.offset_bytes, *(n * root.elem_bytes for n in each))
     return max(grain, COLUMN_BYTES)

@@ -18,6 +18,7 @@ from tilegen.interpret.pooled import Shared
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site
 from tilegen.interpret.threads import Array, Group
+from tilegen.layouts import MmaAtom
 from tilegen.plan import MatrixDescriptor, Touch
 from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.scopes import SCOPES
@@ -60,6 +61,15 @@ def same_in_a_team(value: Any, what: str, site: Site) -> Array:
     if (teams != teams[:, :1]).any():
         site.fail(MALFORMED, f"{what} differs between threads of a warpgroup")
     return values
+
+
+def find_problem(matrix: MatrixDescriptor, rows: int, atom: MmaAtom) -> str:
+    """Why a matrix is none that an atom multiplies so many rows of; "" where it is."""
+    if matrix.engine != atom.kind:
+        return f"its descriptor is one of {matrix.engine}"
+    if (matrix.rows, matrix.depth) != (rows, atom.shape[2]):
+        return f"it multiplies {rows} rows of {atom.shape[2]}, not {matrix.rows} of {matrix.depth}"
+    return matrix.problem()
 
 
 def read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, readers: Readers, site: Site) -> Array:

@@ -11,7 +11,7 @@ from copy import copy
 
 import numpy as np
 
-from tilegen.interpret.clashes import NOBODY, REACHES, TOGETHER, Clash, clash_with_agent, find_reach
+from tilegen.interpret.clashes import NOBODY, REACHES, TOGETHER, Clash, clash_with_agent, find_reach, say_if_unheard
 from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.updaters import MANY, NEVER, NOTHING, Updaters, note_touches
@@ -250,7 +250,8 @@ class Shadow:
             found = Clash(entry, "fills", op, scope, agent=int(writer[entry]), tick=int(epoch[entry]))
             return clash_with_agent(self.clocks, found, int(who.warp[entry]))
         if epoch[entry] != NEVER:
-            return Clash(entry, f"{other} wrote", op, scope)
+            found = Clash(entry, f"{other} wrote", op, scope)
+            return say_if_unheard(self.clocks, found, (int(writer[entry]), int(epoch[entry])), int(who.warp[entry]))
         is_own = scope == "warp" and lane == who.lane[entry]
         return Clash(entry, f"an asynchronous copy of {other} still fills", op, "" if is_own else scope, True)
 

@@ -15,7 +15,7 @@ from tilegen.interpret.asynchronous import names_of
 from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import MALFORMED
 from tilegen.interpret.fragments import held_as, holders, multiply_fragments, require_registers
-from tilegen.interpret.matrices import TEAM, of_warpgroups, read_matrix, same_in_a_team
+from tilegen.interpret.matrices import TEAM, find_problem, of_warpgroups, read_matrix, same_in_a_team
 from tilegen.interpret.memory import MOST_OWED
 from tilegen.interpret.order import Shadow
 from tilegen.interpret.reading import read_text
@@ -23,7 +23,7 @@ from tilegen.interpret.site import Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.watched import Watched
 from tilegen.layouts import ATOMS, MmaAtom
-from tilegen.plan import Effects, Fence, MatrixDescriptor, Touch, Wgmma
+from tilegen.plan import Effects, Fence, Touch, Wgmma
 
 
 @cache
@@ -175,15 +175,9 @@ def _atom_of(step: Wgmma, site: Site) -> MmaAtom:
     if atom is None:
         site.fail(MALFORMED, f"there is no {name}")
     for matrix, rows in ((step.a_lies, 64), (step.b_lies, atom.shape[1])):
-        if matrix is not None and (problem := _problem(matrix, rows, atom)):
+        if matrix is not None and (problem := find_problem(matrix, rows, atom)):
             site.fail(MALFORMED, f"{name}: {problem}")
     return atom
-
-
-def _problem(matrix: MatrixDescriptor, rows: int, atom: MmaAtom) -> str:
-    if (matrix.rows, matrix.depth) != (rows, atom.shape[2]):
-        return f"it multiplies {rows} rows of {atom.shape[2]}, not {matrix.rows} of {matrix.depth}"
-    return matrix.problem()
 
 
 def _of_team(bits: Array, atom: MmaAtom, operand: str, group: Group, domain: Domain) -> Array:

@@ -74,7 +74,7 @@ def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
     phases, group = site.machine.phases, site.group
     slots = SlotsOfCtas(step.slot.barrier, slot, group.cta)
     if step.landed == TENSOR:
-        work = site.machine.cores.commit(group)
+        work = site.machine.cores.commit(group, site)
         site.machine.flights.commit(TENSOR, group)
         site.machine.flights.land(TENSOR, 0, group)
         phases.note_commits(step.slot.barrier, work.agent)

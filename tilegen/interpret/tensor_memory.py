@@ -9,7 +9,7 @@ import numpy as np
 
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.clocks import Clocks
-from tilegen.interpret.fault import MALFORMED
+from tilegen.interpret.fault import MALFORMED, Fault, FaultFound
 from tilegen.interpret.memory import MOST_OWED
 from tilegen.interpret.pooled import Pool, Pooled
 from tilegen.interpret.reporting import Reporter
@@ -18,6 +18,7 @@ from tilegen.layouts import MmaAtom
 from tilegen.plan import Memory
 
 LANES, COLUMN_BYTES = 128, 4  # PTX ISA, "Tensor Memory Addressing"
+ALLOCATED = (32, 64, 128, 256, 512)  # columns: PTX ISA, tcgen05.alloc
 
 
 @dataclass
@@ -57,6 +58,9 @@ class TensorMemory:
     """
 
     def __init__(self, clocks: Clocks, columns: int, grain_bytes: int, domain: Domain):
+        if columns and columns not in ALLOCATED:
+            message = f"{columns} columns of tensor memory: {', '.join(map(str, ALLOCATED))} can be allocated"
+            raise FaultFound(Fault(MALFORMED, message))
         self.columns, self.lane_bytes, self.domain = columns, columns * COLUMN_BYTES, domain
         self.pool = Pool(clocks, LANES * self.lane_bytes, grain_bytes, domain)
         self.chain = np.zeros(len(self.pool.holds), np.int32)

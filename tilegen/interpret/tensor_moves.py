@@ -142,6 +142,9 @@ def find_cells(ref: Ref, elems: int, site: Site) -> tuple[Array, Array]:
     place, group = find(ref, site), site.group
     root, store = place.root, place.root.store
     pitch = root.pitches[0]
+    if pitch * store.size != store.tensor.lane_bytes:
+        columns = f"{pitch * store.size // COLUMN_BYTES} columns, of which {store.tensor.columns} are allocated"
+        site.fail(DISAGREE, f"each lane of {store.name} is one of {columns}")
     flat = group.spread(place.flat)
     lane, first = np.divmod(flat, pitch)
     if place.coordinates is not None:

@@ -10,7 +10,7 @@ from tilegen.interpret.address import value_of
 from tilegen.interpret.asynchronous import names_of
 from tilegen.interpret.fault import MALFORMED, MISALIGNED
 from tilegen.interpret.fragments import held_as
-from tilegen.interpret.matrices import Readers, read_matrix
+from tilegen.interpret.matrices import Readers, find_problem, read_matrix
 from tilegen.interpret.order import Shadow
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
@@ -43,6 +43,8 @@ class Multiplied:
 
 def start_product(step: TensorMma, touched: Effects, site: Site) -> None:
     """One thread of a warp starts a product; one CTA's after the other where several warps of it do."""
+    if len(site.group) != len(site.group.whole):
+        site.fail(MALFORMED, "several threads of a warp start one product: tcgen05.mma is started by one thread", 0)
     turn = np.zeros(len(site.group), np.int64)
     for cta in np.unique(site.group.cta):
         own = site.group.cta == cta
@@ -77,14 +79,11 @@ def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
         site.fail(MALFORMED, f"there is no {step.atom}")
     if not step.via.name.endswith(f".{atom.instruction.rpartition('::')[2]}"):
         site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
-    m, n, k = atom.shape
+    m, n, _ = atom.shape
     if m != LANES:
         site.fail(MALFORMED, f"{atom.name}: products of {m} rows are not carried out, only those of {LANES}")
     for matrix, rows in ((step.a_lies, m), (step.b_lies, n)):
-        problem = matrix.problem()
-        if (matrix.rows, matrix.depth) != (rows, k):
-            problem = f"it multiplies {rows} rows of {k}, not {matrix.rows} of {matrix.depth}"
-        if problem:
+        if problem := find_problem(matrix, rows, atom):
             site.fail(MALFORMED, f"{atom.name}: {problem}")
     return atom
 
