@@ -312,12 +312,14 @@ PRELUDE = frozenset(
     mma_m16n8k32_f32_e4m3_e5m2_f32 mma_m16n8k32_f32_e5m2_e4m3_f32 mma_m16n8k32_f32_e5m2_e5m2_f32
     mma_m8n8k4_f64_f64_f64_f64 mma_m16n8k4_f64_f64_f64_f64 mma_m16n8k8_f64_f64_f64_f64 mma_m16n8k16_f64_f64_f64_f64
     wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
+    is_elected tmem_alloc tmem_alloc_done tmem_free tmem_fence_before tmem_fence_after tmem_wait_load tmem_wait_store
+    tcgen05_descriptor tcgen05_mma_f16 tcgen05_mma_tf32 tcgen05_mma_i8 tcgen05_mma_f8f6f4 tcgen05_commit
     stamp_clock stamp_timer stamp_place stamp_begin stamp_end
     """.split()  # noqa: SIM905
 )
 # One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types.
 _OF_MANY = re.compile(
-    r"(wgmma_m64n\d+k\d+_\w+|red_(global|shared)_\w+|tma_reduce_[a-z]+_[1-5]d|keep_register|(u?int|float|double)_(cut_)?to_u?int\d+)\Z"
+    r"(wgmma_m64n\d+k\d+_\w+|tmem_(load|store)_\d+|red_(global|shared)_\w+|tma_reduce_[a-z]+_[1-5]d|keep_register|(u?int|float|double)_(cut_)?to_u?int\d+)\Z"
 )
 
 
