@@ -24,9 +24,9 @@ def tensor_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
         {"name": m.name, "column": m.offset_bytes // COLUMN_BYTES, "note": end_comment(m.note)}
         for m in plan.memories if m.traits.has_cells and m.name in used
     ]  # fmt: skip
-    warp = find_allocator(plan)
+    warp, base = find_allocator(plan), fresh("tmem_base", names_taken(page) | {*page.functions})
     return {
-        "base": fresh("tmem_base", names_taken(page) | {*page.functions}), "offset_bytes": shared.tensor_base, "memories": memories,
+        "base": base, "offset_bytes": shared.tensor_base, "memories": memories,
         "warp": f"threadIdx.x / 32 == {warp}" if warp else "threadIdx.x < 32", "columns": plan.tensor_columns,
         "alloc": page.use("tmem_alloc"), "alloc_done": page.use("tmem_alloc_done"), "free": page.use("tmem_free"),
         "before": page.use("tmem_fence_before"), "after": page.use("tmem_fence_after"),
