@@ -52,7 +52,7 @@ def tensor_memory(name: str, dtype: str, elems: int, columns: int, first: int = 
 # ---------------------------------------------------------------- a product
 @dataclass(frozen=True)
 class Gemm:
-    """C[128, n] = A[128, K] B[n, K], all of one CTA: tiles as wide as a swizzle along K come by TMA, into ``stages``."""
+    """C[128, n] = A[128, K] B[n, K] of one CTA: tiles as wide as a swizzle along K come by TMA, into ``stages``."""
 
     n: int = 64
     trips: int = 3
@@ -148,9 +148,7 @@ def store_steps(gemm: Gemm, acc: Memory, C: Memory, done: Barrier, held: Memory)
     part: tuple[Ref, Ref] = acc[mul(wid_in_wg, 32), mul(p, width)], C[row, mul(p, width)]  # type: ignore[assignment]
     source, target = part
     vector = 16 // held.elem_bytes
-    moves = tuple(
-        Move(target.memory[row, add(mul(p, width), e)], x[e], vector) for e in range(0, width, vector)
-    )
+    moves = tuple(Move(target.memory[row, add(mul(p, width), e)], x[e], vector) for e in range(0, width, vector))
     body = (Move(x[0], source, width, via=TENSOR_LOAD), Wait(TENSOR_LOADS), *moves)
     store = Block("store", (), body, (x,))
     return (Await(Slot(done, 0), 0), TensorFence("after"), Repeat(p, gemm.n // width, (store,), True))

@@ -64,6 +64,10 @@ def is_zero(x: Index) -> bool:
 
 
 # ---------------------------------------------------------------- declarations and parameters
+class Election(Var):
+    """Whether the thread is the elected one of its role, 1 or 0: a variable of the text alone, there a bool."""
+
+
 def declare(memory: Memory) -> str:
     """A local or shared array, aligned for the vector accesses that it can see.
 
@@ -85,7 +89,7 @@ def elems_of(memory: Memory) -> int:
 def parameter(x: Var | Memory | TensorMap | Barrier | Parameter, written: frozenset[str]) -> str:
     """A parameter of a __device__ function."""
     if isinstance(x, Var):
-        return f"{int_type(x)} {x.name}"
+        return f"{'bool' if isinstance(x, Election) else int_type(x)} {x.name}"
     if isinstance(x, Parameter):
         return f"{DTYPES[x.type].c} {x.name}"
     if isinstance(x, TensorMap):

@@ -36,7 +36,7 @@ from tilegen.render.names import free_names, held_registers
 from tilegen.render.page import Page, WrittenRole, function_text, templates
 from tilegen.render.stamps import enclose_stamps, stamp_parameters
 from tilegen.render.steps import WARPGROUP_THREADS, render_steps
-from tilegen.render.tensor_memory import tensor_texts
+from tilegen.render.tensor_memory import elect_thread, tensor_texts
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
 
 MOST_LINES = 25
@@ -200,6 +200,7 @@ def _change_registers(page: Page, role: Role) -> str:
 
 
 def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
+    role, elected = elect_thread(page, role)
     page.part, page.multiplied = part, held_registers(role.steps, PRODUCTS)
     page.loaded = held_registers(role.steps, TENSOR_LOADS)
     used = free_names(role.steps, role.threads)
@@ -210,7 +211,7 @@ def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     name, end = printable(role.name), part.first + role.threads
     return {
         "name": name, "threads": role.threads, "end": end, "held": registers, "body": body, "builtins": builtins,
-        "registers": change,
+        "registers": change, "elected": elected,
     }  # fmt: skip
 
 

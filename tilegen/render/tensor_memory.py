@@ -6,6 +6,7 @@ from typing import Any
 
 from tilegen.plan import Plan, Role, TensorMma, all_steps, effects, flatten
 from tilegen.render.c_text import end_comment
+from tilegen.render.elections import elect
 from tilegen.render.launch import SharedUse
 from tilegen.render.names import fresh
 from tilegen.render.page import Page, names_taken
@@ -31,6 +32,18 @@ def tensor_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
         "alloc": page.use("tmem_alloc"), "alloc_done": page.use("tmem_alloc_done"), "free": page.use("tmem_free"),
         "before": page.use("tmem_fence_before"), "after": page.use("tmem_fence_after"),
     }  # fmt: skip
+
+
+def elect_thread(page: Page, role: Role) -> tuple[Role, str]:
+    """A role as it is printed, and how its elected thread is declared; "" where it has none."""
+    if not page.plan.tensor_columns:
+        return role, ""
+    name = fresh("elected", names_taken(page))
+    given = elect(role, name)
+    if given is role:
+        return role, ""
+    warp = SCOPES["warp"].threads
+    return given, f"{name} = {f'tx < {warp} && ' if role.threads > warp else ''}{page.use('is_elected')}()"
 
 
 def find_allocator(plan: Plan) -> int:
