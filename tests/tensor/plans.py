@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Var, add, div, equal, less, mod, mul
+from tilegen.index import Index, Var, add, div, equal, less, mod, mul, xor
 from tilegen.plan import (
     TENSOR,
     TENSOR_LOAD,
@@ -18,11 +18,11 @@ from tilegen.plan import (
     Await,
     Barrier,
     Block,
+    Commit,
     MatrixDescriptor,
     Memory,
     Move,
     Plan,
-    Ref,
     Repeat,
     Role,
     Slot,
@@ -62,6 +62,7 @@ class Gemm:
     b: str = "bfloat16"
     c: str = "float32"
     types: str = "f32.bf16.bf16"
+    boxed: bool = False  # C leaves by TMA
 
     @property
     def tile(self) -> int:
@@ -90,16 +91,18 @@ def plan_gemm(gemm: Gemm) -> Plan:
         elems = stages * rows * tile
         shared.append(flat_memory(name, array.dtype, elems, "shared", offset_bytes=at, align_bytes=1024))
         at += -(-elems * array.elem_bytes // 1024) * 1024
+    if gemm.boxed:
+        shared.append(flat_memory("out", gemm.c, ROWS * 32, "shared", offset_bytes=at, align_bytes=1024))
     acc = tensor_memory("acc", gemm.c, n, gemm.columns)
     held = flat_memory("x", gemm.c, 32, "register", align_bytes=16)
     full, free, done = Barrier("full", stages, 1), Barrier("free", stages, 1), Barrier("done", 1, 1)
     roles = (
-        Role("load", WARP, load_steps(gemm, (A, B), shared, (full, free))),
-        Role("mma", WARP, multiply_steps(gemm, shared, acc, (full, free, done))),
+        Role("load", WARP, load_steps(gemm, (A, B), shared[:2], (full, free))),
+        Role("mma", WARP, multiply_steps(gemm, shared[:2], acc, (full, free, done))),
         Role("idle", 2 * WARP, ()),
-        Role("store", WARPGROUP, store_steps(gemm, acc, C, done, held)),
+        Role("store", WARPGROUP, (send_steps if gemm.boxed else store_steps)(gemm, acc, (C, *shared[2:], held), done)),
     )
-    memories = (A, B, C, *shared, acc)
+    memories = (A, B, C, *shared, acc, held) if gemm.boxed else (A, B, C, *shared, acc)
     barriers = full, free, done
     return Plan("gemm", "sm_100a", (1, 1, 1), memories, roles, barriers=barriers, tensor_columns=gemm.columns)
 
@@ -141,39 +144,60 @@ def multiply_steps(gemm: Gemm, shared: Sequence[Memory], acc: Memory, barriers: 
     return (Repeat(k, gemm.trips, body), When(equal(tx, 0), (Arrive(Slot(done, 0), landed=TENSOR),)))
 
 
-def store_steps(gemm: Gemm, acc: Memory, C: Memory, done: Barrier, held: Memory) -> tuple[Step, ...]:
+def store_steps(gemm: Gemm, acc: Memory, others: Sequence[Memory], done: Barrier) -> tuple[Step, ...]:
     """Thread r has row r: 32 columns at a time, or as many as there are."""
-    width = min(32, gemm.n)
+    (C, held), width = others, min(32, gemm.n)
     p, x, row = Var("p", max(2, gemm.n // width)), replace(held, shape=(width,)), Var("tid_in_wg", WARPGROUP)
-    part: tuple[Ref, Ref] = acc[mul(wid_in_wg, 32), mul(p, width)], C[row, mul(p, width)]  # type: ignore[assignment]
-    source, target = part
     vector = 16 // held.elem_bytes
-    moves = tuple(Move(target.memory[row, add(mul(p, width), e)], x[e], vector) for e in range(0, width, vector))
-    body = (Move(x[0], source, width, via=TENSOR_LOAD), Wait(TENSOR_LOADS), *moves)
-    store = Block("store", (), body, (x,))
+    moves = tuple(Move(C[row, add(mul(p, width), e)], x[e], vector) for e in range(0, width, vector))
+    load = Move(x[0], acc[mul(wid_in_wg, 32), mul(p, width)], width, via=TENSOR_LOAD)
+    store = Block("store", (), (load, Wait(TENSOR_LOADS), *moves), (x,))
     return (Await(Slot(done, 0), 0), TensorFence("after"), Repeat(p, gemm.n // width, (store,), True))
 
 
+def send_steps(gemm: Gemm, acc: Memory, others: Sequence[Memory], done: Barrier) -> tuple[Step, ...]:
+    """Through a panel of 32 columns in shared memory, which TMA stores; chunks of 4 trade places as it has them."""
+    (C, out, held), row = others, Var("tid_in_wg", WARPGROUP)
+    p = Var("p", max(2, gemm.n // 32))
+    box = TensorMap("C_map", C, (0, 1), (ROWS, 32), SWIZZLE)
+    load = Move(held[0], acc[mul(wid_in_wg, 32), mul(p, 32)], 32, via=TENSOR_LOAD)
+    fill = tuple(Move(out[add(mul(row, 32), mul(xor(c, mod(row, 8)), 4))], held[4 * c], 4) for c in range(8))
+    send = When(equal(tx, 0), (Tma(box, (0, mul(p, 32)), out[0]), Commit("bulk")))
+    body = (
+        Block("fetch", ((held, held[0]),), (load, Wait(TENSOR_LOADS))),
+        Wait("bulk"), Sync("role"), *fill, Sync("async"), Sync("role"), send,
+    )  # fmt: skip
+    last = (Wait("bulk"),)
+    return (Await(Slot(done, 0), 0), TensorFence("after"), Repeat(p, gemm.n // 32, body, True), *last)
+
+
 # ---------------------------------------------------------------- registers to tensor memory and back
-def plan_round_trip(dtype: str = "float32", elems: int = 64, first: int = 0) -> Plan:
-    """Y = X, [128, elems]: thread r moves row r to lane r of tensor memory, and the lanes' first row comes back."""
+def plan_round_trip(dtype: str = "float32", elems: int = 64, first: int = 0, parts: int = 2) -> Plan:
+    """Y = X, [128, elems]: row r goes to lane r of tensor memory, from a column on, and comes back; in parts."""
     X, Y = (Memory(n, dtype, (ROWS, elems), (elems, 1), "global", use) for n, use in (("X", "in"), ("Y", "out")))
     columns = max(32, 1 << (first + elems * X.elem_bytes // 4 - 1).bit_length())
     t = tensor_memory("t", dtype, elems, columns, first)
     x, y = (flat_memory(name, dtype, elems, "register", align_bytes=16) for name in "xy")
-    row, vector, lane = Var("tid_in_wg", WARPGROUP), 16 // X.elem_bytes, mul(wid_in_wg, 32)
-    half = elems // 2
+    vector, lane, part = min(16 // X.elem_bytes, elems), mul(wid_in_wg, 32), elems // parts
     steps: tuple[Step, ...] = (
         *(Move(x[e], X[tx, e], vector) for e in range(0, elems, vector)),
-        *(Move(t[lane, e], x[e], half, via=TENSOR_STORE) for e in (0, half)),
+        *(Move(t[lane, e], x[e], part, via=TENSOR_STORE) for e in range(0, elems, part)),
         Wait(TENSOR_STORES),
         TensorFence("before"),
         Sync("cta"),
         TensorFence("after"),
-        *(Move(y[e], t[lane, e], half, via=TENSOR_LOAD) for e in (0, half)),
+        *(Move(y[e], t[lane, e], part, via=TENSOR_LOAD) for e in range(0, elems, part)),
         Wait(TENSOR_LOADS),
         *(Move(Y[tx, e], y[e], vector) for e in range(0, elems, vector)),
     )
-    assert row.bound == ROWS
     role = Role("all", WARPGROUP, steps)
     return Plan("round_trip", "sm_100a", (1, 1, 1), (X, Y, t, x, y), (role,), tensor_columns=columns)
+
+
+GEMMS = {
+    "bf16": Gemm(), "f16": Gemm(a="float16", b="float16", types="f32.f16.f16"), "wide": Gemm(n=256, stages=3, trips=5),
+    "tf32": Gemm(kind="tf32", a="float32", b="float32", types="f32.tf32.tf32"),
+    "e4m3 by e5m2": Gemm(kind="f8f6f4", a="float8_e4m3fn", b="float8_e5m2", types="f32.e4m3.e5m2"),
+    "s8 by u8": Gemm(kind="i8", a="int8", b="uint8", c="int32", types="s32.s8.u8"), "by TMA": Gemm(boxed=True),
+    "of 8 columns": Gemm(n=8),
+}  # fmt: skip
