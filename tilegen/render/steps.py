@@ -48,7 +48,7 @@ from tilegen.plan import (
     flatten,
     matrices,
 )
-from tilegen.plan.instructions import LANES, THREAD
+from tilegen.plan.instructions import THREAD
 from tilegen.render.c_text import (
     argument,
     comment_lines,
@@ -150,8 +150,6 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     helper = row.prelude.format(**_blanks(step))
     if isinstance(step, Tma) and step.function:
         helper = page.use_as(f"{row.prelude}_{len(step.at)}d", row.prelude, len(step.at))
-    if any(t.lies == LANES for t in touched.touches):
-        helper = page.use_as(helper, row.prelude.removesuffix("_{count}"), _blanks(step)["count"])
     args = [write_operand(getattr(step, o.field), o, step) for o in row.operands]
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
     args += [to_c(t.where) for t in touched.read if isinstance(step, Move) and t.lies == THREAD and t.where is not True]
