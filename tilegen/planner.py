@@ -16,8 +16,16 @@ from tilegen.ops.dispatch import dispatch
 from tilegen.ops.lies import Kept, conditions_of, drop_lies
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, align_shared
-from tilegen.ops.placement import check_scratch, choose_resident, find_shared_room, place_memories
+from tilegen.ops.placement import (
+    check_named_barriers,
+    check_scratch,
+    choose_resident,
+    count_tensor_columns,
+    find_shared_room,
+    place_memories,
+)
 from tilegen.ops.tables import define_names, known_of_reads, list_tests, name_values
+from tilegen.ops.tensor_moves import fence_of
 from tilegen.ops.trusting import find_trust
 from tilegen.plan import (
     PRODUCTS,
@@ -39,11 +47,10 @@ from tilegen.plan import (
     Wait,
     When,
     drop_unused,
-    flatten,
     join_memories,
     when,
 )
-from tilegen.scopes import SCOPES, inside_grid, threads_of
+from tilegen.scopes import inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
     ArriveStatement,
@@ -66,7 +73,6 @@ from tilegen.spec.program import Program
 from tilegen.spec.terms import RoleTerms
 from tilegen.spec.tested import find_uses
 
-_LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
 
@@ -83,14 +89,14 @@ def plan_spec(spec: Spec) -> Plan:
     scratch = [m for b in builders for found in b.scratch.values() for m in found]
     check_scratch(spec, scratch)
     roles = tuple(Role(b.part.name or "all", b.part.threads, steps, b.part.registers) for b, steps in planned)
-    _check_named_barriers(spec, roles)
+    check_named_barriers(spec, roles)
     forms = tuple(dict.fromkeys((*memories.values(), *scratch)))  # views: several forms of one array's name
     operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
         spec.cluster, tuple(operations.values()), (*spec.notes, *say_unordered(spec)),
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
-        spec.overlaps, find_trust(spec),
+        spec.overlaps, find_trust(spec), count_tensor_columns(spec),
     )  # fmt: skip
 
 
@@ -127,23 +133,6 @@ def chain_plans(program: Program, plans: Sequence[Plan]) -> ProgramPlan:
 def _list_parts(spec: Spec) -> tuple[RoleTerms, ...]:
     """The roles and idle warps; where there are no roles, all threads."""
     return parts_of_cta(spec) or (RoleTerms("", spec.threads),)
-
-
-def _check_named_barriers(spec: Spec, roles: Sequence[Role]) -> None:
-    """Raises SpecError TG190 where syncs of warpgroups and roles would take more barriers than a CTA has.
-
-    Number 0 is the CTA's; then each warpgroup has one, each role, and each set of roles.
-    """
-    syncs = [step for role in roles for step in flatten(role.steps) if isinstance(step, Sync)]
-    sets = {step.roles for step in syncs if step.roles}
-    meet = any(step.scope in ("role", "roles") for step in syncs)
-    last = -(-spec.threads // SCOPES["warpgroup"].threads) + len(roles) + len(sets)
-    if meet and last > _LAST_BARRIER:
-        who = f"'sync: role' among {len(roles)} roles"
-        who += f" and {len(sets)} sets of them" if sets else ""
-        message = f"{who} of {spec.threads} threads is not yet supported"
-        hint = f"it would take barrier {last}; a CTA has {_LAST_BARRIER} beside that of 'sync: cta'"
-        raise SpecError(Diagnostic("TG190", message, None, hint))
 
 
 def _plan_parts(
@@ -190,6 +179,7 @@ class _Builder:
         self.scratch_bases = {scope: base for (role, scope), base in bases.items() if role == part.name}
         self.errors: list[TilegenError] = []
         self.counted = counted_barriers(spec)
+        self.fence = fence_of(call for call in self.outline.calls if call.role in ("", part.name))
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
@@ -228,7 +218,7 @@ class _Builder:
         if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
             message = f"'sync: async' orders stores before TMA, which {self.spec.arch} has not"
             self.errors.append(SpecError(Diagnostic("TG307", message, s.mark, "remove it")))
-        return when(s.when, Sync(s.scope, line_of(s), s.roles))
+        return when(s.when, *self.fence(Sync(s.scope, line_of(s), s.roles)))
 
     def wait(self, s: WaitStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A wait for groups of copies, or for the next phase of an mbarrier."""
@@ -238,7 +228,8 @@ class _Builder:
         barrier, before = self.outline.barriers[name.name], self.waited.get(name.name, 0)
         is_open = any(b.open for b in self.spec.barriers if b.name == name.name)
         self.waited = step_waits(self.waited, {name.name: 1}, 1)
-        return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open), line_of(s)))
+        step = Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open), line_of(s))
+        return when(s.when, *self.fence(step))
 
     def arrival(self, s: ArriveStatement, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""
@@ -246,7 +237,8 @@ class _Builder:
         thread, count = threads_of(s.scope, self.part.threads)
         first: Index = True if s.scope == "thread" else equal(thread, 0)
         if not s.to:
-            return when(s.when, *when(first, Arrive(slot, line=line)))
+            arrive = Arrive(slot, landed=s.landed, line=line)
+            return when(s.when, *when(first, *((arrive,) if s.landed else self.fence(arrive))))
         peers = find_peers(self.spec.cluster, s.to)
         (rank, *more), many = peers.ranks(), count_peers(self.spec.cluster, s.to)
         step = sub(more[0], rank)

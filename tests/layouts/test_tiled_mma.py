@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from itertools import product
 from math import prod
 from typing import Any
@@ -38,6 +39,7 @@ from tilegen.layouts import (
     tile_mma,
     tiled_mma,
 )
+from tilegen.layouts.constructors import element_bits
 
 from .recorded import load_cases, load_document, parameters
 
@@ -218,16 +220,19 @@ def test_fragments_are_those_of_mma_fragment(atom: Any, operand: str) -> None:
     assert fragment_of(atom, operand) == mma_fragment(shape, operand, dtype=atom.a)
 
 
-@pytest.mark.parametrize("atom", ATOMS, ids=lambda a: a.name)
+@pytest.mark.parametrize("atom", [a for a in ATOMS if a.kind != "tcgen05"], ids=lambda a: a.name)
 def test_an_atoms_threads_hold_each_element_once(atom: Any) -> None:
     m, n, k = atom.shape
     for operand, shape in (("A", (m, k)), ("B", (k, n)), ("C", (m, n))):
         if atom.kind == "wgmma" and operand == "B":
+            with pytest.raises(LayoutError, match="no thread holds it"):
+                fragment_of(atom, operand)
             continue
         layout = fragment_of(atom, operand)
         assert size(layout) == prod(shape) == atom.threads * span(layout, "m") and is_injective(layout)
         one = tiled_mma(atom, (1, 1, 1), None, operand, atom.shape)
         assert canonicalize(one) == canonicalize(layout)
+    assert atom.threads == 1 or cute.size(atom.places) == atom.threads
     features = {f for arch in ARCHES.values() for f in arch.features}
     assert not atom.feature or atom.feature in features
     assert bool(atom.instruction) == (atom.kind != "quad_pair")
@@ -253,6 +258,27 @@ def test_names_are_of_one_row_each() -> None:
 )  # fmt: skip
 def test_names_leave_out_types(name: str, full: str) -> None:
     assert find_atom(name).name == full
+
+
+def test_products_that_one_thread_starts() -> None:
+    """PTX ISA, tcgen05 "Supported Matrix Shapes" and "Supported Data Types", of one CTA, without factors."""
+    rows = [a for a in ATOMS if a.kind == "tcgen05"]
+    for kind, types, depth in (("f16", 3, 16), ("tf32", 1, 8), ("f8f6f4", 8, 32), ("i8", 4, 32)):
+        own = [a for a in rows if a.instruction == f"tcgen05.mma.cta_group::1.kind::{kind}"]
+        columns = [8, 16, 24, *range(32, 257, 16)] if kind == "i8" else list(range(8, 257, 8))
+        assert Counter(a.shape for a in own) == {(m, n, depth): types for m in (64, 128) for n in columns}
+        assert {depth * element_bits(t) for a in own for t in (a.a, a.b)} == {256}
+    assert {(a.feature, a.capability, a.threads) for a in rows} == {("tcgen05", (10, 0), 1)}
+    assert "tcgen05" in ARCHES["sm_100a"].features and all(find_atom(a.name) is a for a in rows)
+    for atom, operand in product(rows[:: len(rows) // 50], OPERANDS):
+        with pytest.raises(LayoutError, match="no thread holds it"):
+            fragment_of(atom, operand)
+    assert find_atom("tcgen05.m128n256k16", "bfloat16").name == "tcgen05.m128n256k16.f32.bf16.bf16"
+    for atoms in ((1, 1, 1), (2, 1, 1)):
+        with pytest.raises(LayoutError, match=r"one thread starts tcgen05\.m64n32k8 for a whole tile"):
+            tile_mma("tcgen05.m64n32k8", atoms, None, (128, 32, 8))
+    with pytest.raises(LayoutError, match="SM90_128x64x16"):
+        find_atom("SM90_128x64x16_F32F16F16F32_TN")
 
 
 def test_types_choose_among_the_rows_of_a_name() -> None:

@@ -114,7 +114,7 @@ def test_a_module_that_prints_has_the_function_of_the_plan():
     """There is one, so what is replaced above is all of it."""
     having = [name for name, m in sys.modules.items() if name.startswith("tilegen.") and hasattr(m, "subscript")]
     assert {sys.modules[name].subscript for name in having} == {memories.subscript}
-    assert {"tilegen.interpret.reading", "tilegen.render.c_text", "tilegen.proofs.ranges"} <= set(having)
+    assert {"tilegen.interpret.reading", "tilegen.render.c_text", "tilegen.proofs.accesses"} <= set(having)
 
 
 def test_a_runtime_pitch_is_a_factor_of_the_text():

@@ -146,13 +146,14 @@ def _boxes(visit: Visit) -> Iterator[Access]:
 
 
 def _described(visit: Visit) -> Iterator[Access]:
-    """Matrices that a warpgroup reads from shared memory, each once; its first thread stands for it.
+    """Matrices that tensor cores read from shared memory, each once; the first thread that starts it stands for it.
 
     No counter gives wgmma wavefronts. The data banks give 128 bytes a cycle, and a swizzle that a descriptor names has
     no conflicts, so that is what a matrix costs.
     """
     for t in _in_memory(visit):
-        assert t.matrix is not None
+        if t.matrix is None:  # sums in tensor memory
+            continue
         one = _access(visit, t, WGMMA, 0, t.matrix.depth)
         row = t.matrix.depth * t.ref.memory.elem_bytes
         first = equal(mod(Var("tx", visit.position.threads), SCOPES["warpgroup"].threads), 0)
@@ -162,5 +163,5 @@ def _described(visit: Visit) -> Iterator[Access]:
 # How the two sides of an instruction are counted, by the kind of cost that its row names.
 COSTS: dict[str, Callable[[Visit], Iterable[Access]]] = {
     "access": _plain, "atomic": _updates, "matrix": _matrices, "cp.async": _copies, "box": _boxes,
-    "matrices": _described, "registers": lambda visit: (),
+    "matrices": _described, "registers": lambda visit: (), "tensor": lambda visit: (),
 }  # fmt: skip

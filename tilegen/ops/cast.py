@@ -11,11 +11,11 @@ from tilegen.arithmetic.intervals import ValueRange, fit_range, has_range
 from tilegen.dtypes import DTYPES
 from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, plan_computed, refuse_dtype
-from tilegen.ops.flows import pair_up
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.pins import MostWidth, Pad, SharePin
 from tilegen.ops.registers import plan_convert
+from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, plan_cells, refuse_cells
 from tilegen.plan import CAST, Map
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
@@ -59,6 +59,8 @@ def _refuse_memory(call: Call, context: Context) -> str | None:
     src, dst = (call.regions[f].buffer for f in ("src", "dst"))
     if src.traits.is_held and dst.traits.is_held:
         return "neither side is in memory"
+    if is_of_cells(call):
+        return "threads address no tensor memory"
     return _refuse_dtypes(call, context) or refuse_update(call, context.arch)
 
 
@@ -84,12 +86,17 @@ def _plan_memory(call: Call, context: Context) -> Planned:
     return plan_computed(context, call, [made], computed, name)
 
 
+def _plan_cells(call: Call, context: Context) -> Planned:
+    return plan_cells(context, call, CAST)
+
+
 OP = Op(
-    "cast", CastFields, reads=("src",), writes=("dst",), edge="edge", pad="pad", reference=_reference,
+    "cast", CastFields, reads=("src",), writes=("dst",), tensor=("src",), edge="edge", pad="pad", reference=_reference,
     exactness=CONVERTS, accumulates="accumulate", check_dtypes=check_accumulate(("dst",), lambda fields, regions: None),
     variants=(
         Variant("registers", 20, _refuse_registers, _plan),
         Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition"), has_scratch=True),
+        Variant("tensor", 20, refuse_cells, _plan_cells),
     ),
-    flows=lambda call, threads: pair_up(call, "src", "dst"), ranges=_range,
+    flows=flow_of_sides, ranges=_range,
 )  # fmt: skip

@@ -27,6 +27,7 @@ from tilegen.index import (
 )
 from tilegen.index.bounds import is_below
 from tilegen.layouts import Iter
+from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS
 from tilegen.layouts.core.rows import drop_units, fuse_neighbours
 from tilegen.ops.digits import Digit, DigitPart, join, split_dimension, split_number
 from tilegen.plan import (
@@ -337,6 +338,20 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
         buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, access, offset_bytes,
         buffer.traits.align_bytes or buffer.align_bytes, note, values=promised,
         is_unwritten=buffer.is_unwritten,
+    )  # fmt: skip
+
+
+def tensor_memory_of(buffer: Buffer, column: int, allocated: int) -> Memory:
+    """The memory of a tmem buffer that begins at a column of an allocation: by lane, and element of a lane.
+
+    A lane has the bytes of all columns of the allocation, one lane behind the other.
+    """
+    lanes, elems = (max(1, bound(layouts.extent_of(buffer.layout, axis)) - 1) for axis in CELL_AXES)
+    pitch = allocated * CELL_BITS // DTYPES[buffer.dtype].bits
+    note = f"{buffer.layout_text} [{', '.join(map(str, buffer.shape))}], columns {column} on"
+    return Memory(
+        buffer.name, buffer.dtype, (lanes, elems), (pitch, 1), buffer.scope, offset_bytes=column * CELL_BITS // 8,
+        align_bytes=4, note=note,
     )  # fmt: skip
 
 

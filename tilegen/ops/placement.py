@@ -12,15 +12,17 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Index, mul
 from tilegen.kept import keep
-from tilegen.ops.operand import memory_of
-from tilegen.plan import BARRIER_BYTES, TMA_ALIGN_BYTES, Memory
+from tilegen.ops.operand import memory_of, tensor_memory_of
+from tilegen.plan import BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, Role, Sync, flatten
+from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
-from tilegen.spec.tensor_memory import allocate
+from tilegen.spec.tensor_memory import place_columns
 
 # TMA asks for it; how often cp.async goes to memory is counted in lines of 128 bytes of both sides, which the model
 # (access/asynchronous.py) has begin at a multiple: counted on an H200, 5 sectors for 4 where a buffer began at another.
 _STREAM_ALIGN_BYTES = TMA_ALIGN_BYTES
+_LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 
 
 def check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
@@ -55,8 +57,8 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     memories: dict[str, Memory] = {}
     top = 0
     below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
-    there = (b for b in spec.buffers if not b.traits.has_cells)  # which has no addresses that ops use yet
-    ordered = sorted(there, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
+    columns = place_columns(spec.buffers, spec.arch)
+    ordered = sorted(spec.buffers, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
     for buffer in ordered:
         root = memories.get(buffer.root) if buffer.root != buffer.name else None
         if root is not None:
@@ -64,6 +66,9 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
             continue
         names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
         access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
+        if buffer.traits.has_cells:
+            memories[buffer.name] = tensor_memory_of(buffer, columns.first[buffer.name], columns.allocated)
+            continue
         memory = memory_of(buffer, access)
         if buffer.over:
             memories[buffer.name] = _lay_over(spec, buffer, memory, memories)
@@ -122,7 +127,30 @@ def _check_resident(spec: Spec, shared_bytes: int) -> None:
 def _count_columns(spec: Spec) -> tuple[int, int]:
     """Columns of tensor memory that a multiprocessor has, and those that a CTA takes."""
     has = ARCHES[spec.arch].tensor_memory
-    return (has.columns, sum(size for _, size in allocate(spec.buffers, spec.arch).values())) if has else (0, 0)
+    return (has.columns, place_columns(spec.buffers, spec.arch).allocated) if has else (0, 0)
+
+
+def count_tensor_columns(spec: Spec) -> int:
+    """The columns of tensor memory that the kernel allocates: none where no op touches any."""
+    used = any(r.buffer.traits.has_cells for call in outline(spec).calls for r in call.regions.values())
+    return place_columns(spec.buffers, spec.arch).allocated if used else 0
+
+
+def check_named_barriers(spec: Spec, roles: Sequence[Role]) -> None:
+    """Raises SpecError TG190 where syncs of warpgroups and roles would take more barriers than a CTA has.
+
+    Number 0 is the CTA's; then each warpgroup has one, each role, and each set of roles.
+    """
+    syncs = [step for role in roles for step in flatten(role.steps) if isinstance(step, Sync)]
+    sets = {step.roles for step in syncs if step.roles}
+    meet = any(step.scope in ("role", "roles") for step in syncs)
+    last = -(-spec.threads // SCOPES["warpgroup"].threads) + len(roles) + len(sets)
+    if meet and last > _LAST_BARRIER:
+        who = f"'sync: role' among {len(roles)} roles"
+        who += f" and {len(sets)} sets of them" if sets else ""
+        message = f"{who} of {spec.threads} threads is not yet supported"
+        hint = f"it would take barrier {last}; a CTA has {_LAST_BARRIER} beside that of 'sync: cta'"
+        raise SpecError(Diagnostic("TG190", message, None, hint))
 
 
 def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice, ...]:

@@ -30,18 +30,17 @@ from tilegen.plan.instructions import (
     OperandForm,
 )
 from tilegen.plan.memories import Ref, Slot, TensorMap
+from tilegen.plan.products import Fence, Mma, TensorFence, TensorMma, Wgmma
 from tilegen.plan.steps import (
     Arrive,
     Await,
     Block,
     Commit,
     Compute,
-    Fence,
     Fetch,
     Follow,
     Let,
     Map,
-    Mma,
     Move,
     Pick,
     Repeat,
@@ -49,11 +48,8 @@ from tilegen.plan.steps import (
     Stamp,
     Step,
     Sync,
-    TensorFence,
-    TensorMma,
     Tma,
     Wait,
-    Wgmma,
     When,
 )
 

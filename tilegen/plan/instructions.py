@@ -207,7 +207,7 @@ def _tensor_product(kind: str) -> Instruction:
     c = OperandForm("c", UPDATES, SUMS, (TMEM.state,))
     a, b = (OperandForm(name, READS, MATRIX, (SHARED.state,)) for name in "ab")
     return Instruction(
-        f"tcgen05.mma.{kind}", (c, a, b), "tensor product", feature="tcgen05", queue=TENSOR, proxy="async",
+        f"tcgen05.mma.{kind}", (c, a, b), "matrices", feature="tcgen05", queue=TENSOR, proxy="async",
         prelude=f"tcgen05_mma_{kind}",
     )  # fmt: skip
 

@@ -13,9 +13,9 @@ from typing import Union
 from tilegen.arithmetic import Node
 from tilegen.arithmetic.values import Values
 from tilegen.index import Index, Var, bound, equal, least, multiple
-from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_REDUCE, TMA_STORE, Instruction
 from tilegen.plan.memories import Memory, Peers, Ref, Slot, TensorMap
+from tilegen.plan.products import Fence, Mma, TensorFence, TensorMma, Wgmma
 
 
 # ---- structure: what a C programmer would write around statements
@@ -193,58 +193,6 @@ class Shuffle:
 
 
 @dataclass(frozen=True)
-class Mma:
-    """A warp adds the product of two matrices to a third: c += a b, by the instruction ``via``.
-
-    Each lane has the elements of its fragments one after the other, from ``c``, ``a`` and ``b`` on; how many, and which
-    of the matrices they are, is the instruction's (a row of ``layouts.ATOMS`` by its name).
-    """
-
-    via: Instruction
-    c: Ref
-    a: Ref
-    b: Ref
-
-
-@dataclass(frozen=True)
-class Wgmma:
-    """A warpgroup starts a product of matrices, c += a b, or c = a b where not ``accumulate``; it is done at a Wait.
-
-    ``b_lies`` says how b lies in shared memory, where it begins at ``b``; ``a_lies`` the same of a, None where each
-    lane has its fragment of a in registers from ``a`` on, as it has c's. The places in shared memory are those before
-    chunks trade places. Which elements a lane has is the instruction's, ``b_lies.rows`` being its N.
-    """
-
-    via: Instruction
-    c: Ref
-    a: Ref
-    b: Ref
-    b_lies: MatrixDescriptor
-    a_lies: MatrixDescriptor | None = None
-    accumulate: Index = True
-
-
-@dataclass(frozen=True)
-class TensorMma:
-    """One thread starts a product in tensor memory, c += a b, or c = a b where not ``accumulate``.
-
-    ``a_lies`` and ``b_lies`` say how a and b lie in shared memory, where they begin at ``a`` and ``b``, the places
-    before chunks trade places: a is M x K, b is N x K, of which the matrices' ``rows`` are M and N. ``c`` is the first
-    cell of the accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the
-    thread has started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
-    """
-
-    via: Instruction
-    atom: str
-    c: Ref
-    a: Ref
-    b: Ref
-    a_lies: MatrixDescriptor
-    b_lies: MatrixDescriptor
-    accumulate: Index = True
-
-
-@dataclass(frozen=True)
 class Tma:
     """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
 
@@ -295,22 +243,6 @@ class Sync:
     def who(self) -> str:
         """Who meets, as a spec says it."""
         return f"[{', '.join(self.roles)}]" if self.roles else self.scope
-
-
-@dataclass(frozen=True)
-class Fence:
-    """What the threads of a warpgroup have done with their registers is done before its Wgmmas after this."""
-
-
-@dataclass(frozen=True)
-class TensorFence:
-    """What a thread did with tensor memory is ordered with what other threads do there, by what it tells or hears.
-
-    side before: what it did before is told with what it tells after this (an arrival, a sync). after: what it does
-    after comes after what it has heard before this (a wait, a sync). Source: PTX ISA, tcgen05.fence.
-    """
-
-    side: str
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Formula, Index, dividends, least, substitute, variables
 from tilegen.index.bounds import undecided
 from tilegen.plan import Plan
+from tilegen.proofs.accesses import ProofPlace, say
 from tilegen.proofs.finding import UNPROVEN_RANGE
-from tilegen.proofs.ranges import ProofPlace, begin_role, say
+from tilegen.proofs.ranges import begin_role
 from tilegen.spec.data import Call, LetStatement, Nest, Spec, Statement
 from tilegen.spec.findings import shorten
 from tilegen.spec.outline import Placed, deciding, outline

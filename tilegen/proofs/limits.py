@@ -9,8 +9,9 @@ from tilegen.index import bound, least, mul, multiple, sub
 from tilegen.index.linear import has_room
 from tilegen.layouts import find_tma_problems
 from tilegen.plan import TMA_UNIT_BYTES, Await, Map, Plan, TensorMap, Visit, tensor_maps, walk
+from tilegen.proofs.accesses import ProofPlace, say
 from tilegen.proofs.finding import UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding
-from tilegen.proofs.ranges import ProofPlace, begin_role, say
+from tilegen.proofs.ranges import begin_role
 from tilegen.render.launch import plan_shared
 
 

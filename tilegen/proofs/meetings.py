@@ -9,8 +9,9 @@ from tilegen.index import Formula, Index, Var, add, div, mul, multiple, names_of
 from tilegen.index.runs import counter
 from tilegen.plan import Plan, Step, Sync, Visit, walk
 from tilegen.plan.contents import COSTED
+from tilegen.proofs.accesses import say
 from tilegen.proofs.finding import UNPROVEN_MEETING, Finding
-from tilegen.proofs.ranges import begin_role, say
+from tilegen.proofs.ranges import begin_role
 from tilegen.scopes import SCOPES, thread_variables
 
 _MEMBER = "member__"  # which of the threads that meet: a name that no spec may give

@@ -95,6 +95,8 @@ def find_places(
     buffer = region.buffer
     place, inside = _places(region, env, coordinates, lengths)
     at = place.get("m", np.zeros(1, np.int64))
+    if buffer.traits.has_cells:
+        at = place.get("TLane", np.zeros(1, np.int64)) * _width_of(buffer) + place.get("TCol", np.zeros(1, np.int64))
     if not buffer.traits.is_array:
         row, column = _slots(place, env) if buffer.traits.is_held else (block_of(env, at), at)
         at = row * _image_of(machine, buffer).shape[1] + column
@@ -291,12 +293,22 @@ def _register_file(machine: CtaBatch, buffer: Buffer) -> Array:
     return machine.registers[root.name].view(machine.domain.stored(buffer.dtype))
 
 
+def _width_of(buffer: Buffer) -> int:
+    """Elements of a lane of tensor memory, in the image of a buffer."""
+    return _number(layouts.extent_of(buffer.layout, "TCol"), {})
+
+
 def _image(machine: CtaBatch, buffer: Buffer) -> Array:
-    """A shared root's bytes, seen as the buffer's elements."""
+    """The bytes of a root in shared or tensor memory, seen as the buffer's elements; lane by lane in tensor memory."""
     root = machine.spec.buffer(buffer.root)
     if root.name not in machine.shared:
         family = [b for b in machine.spec.buffers if b.root == root.name]
-        size = max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
+        size = _number(layouts.extent_of(root.layout, "TLane"), {}) * _width_of(root) * DTYPES[root.dtype].bytes
+        size = (
+            size
+            if root.traits.has_cells
+            else max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
+        )
         bytes_ = -(-size // 16) * 16 * machine.domain.scale
         machine.shared[root.name] = np.full((len(machine.ctas), bytes_), _POISON, np.uint8)
     return machine.shared[root.name].view(machine.domain.stored(buffer.dtype))
@@ -306,7 +318,7 @@ def _image_of(machine: CtaBatch, buffer: Buffer) -> Array:
     """All that the CTAs, or their threads, have of a buffer: a row of elements for each of them."""
     if buffer.traits.is_held:
         return _register_file(machine, buffer)
-    if buffer.traits.is_pooled:
+    if buffer.traits.is_pooled or buffer.traits.has_cells:
         return _image(machine, buffer)
     raise TypeError(f"reference/places.py does not know {buffer.traits.words}")
 

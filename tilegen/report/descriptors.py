@@ -9,7 +9,6 @@ from tilegen.decisions import COLUMNS, draw_table, wrap_line
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, add, mul
 from tilegen.plan import Block, MatrixDescriptor, Plan, Ref, Wgmma, all_steps, flatten
-from tilegen.plan.descriptors import MODES
 
 _MOST_STARTS = 4
 
@@ -32,19 +31,10 @@ def list_descriptors(plan: Plan, op: int) -> list[dict[str, Any]]:
         {
             "operand": operand, "buffer": name, "rows": lies.rows, "along": lies.along,
             "leading_bytes": lies.leading_bytes, "stride_bytes": lies.stride_bytes, "swizzle_bytes": lies.swizzle_bytes,
-            "mode": MODES[lies.swizzle_bytes], "uses_leading": uses_leading(lies), "starts": starts,
+            "mode": lies.mode, "uses_leading": lies.uses_leading, "starts": starts,
         }
         for (operand, name, lies), starts in found.items()
     ]  # fmt: skip
-
-
-def uses_leading(lies: MatrixDescriptor) -> bool:
-    """Whether the hardware reads the leading offset: not along K under a swizzle, whose rows hold chunk after chunk.
-
-    >>> [uses_leading(MatrixDescriptor(64, 2, "k", swizzle, 128, 1024)) for swizzle in (128, 0)]
-    [False, True]
-    """
-    return lies.along == "mn" or not lies.swizzle_bytes
 
 
 def _find_start(block: Block, ref: Ref) -> tuple[str, str]:

@@ -7,33 +7,35 @@ from typing import Any
 
 from tilegen.arch import ARCHES
 from tilegen.spec.data import Spec
-from tilegen.spec.tensor_memory import allocate, cells_of
+from tilegen.spec.tensor_memory import cells_of, place_columns
 
 LANES, COLUMNS = 16, 8  # cells that one character of the map stands for
 
 
 def describe_tensor_memory(spec: Spec) -> dict[str, Any]:
-    """``tensor_memory`` as JSON data: its columns, those allocated, and each tmem buffer in the order of allocation.
+    """``tensor_memory`` as JSON data: its columns, those allocated, and each tmem buffer in the order of the text.
 
-    ``lanes`` and ``columns`` are ranges of those that hold something, columns counted from the buffer's first;
-    ``allocated`` columns begin at ``first_column``; ``copies`` are the places of each element, ``packed`` the elements
-    that share a column. {} for a spec without such buffers.
+    ``lanes`` and ``columns`` are ranges of those that hold something, columns counted from the buffer's first,
+    ``first_column``; ``taken``: columns from there on; ``copies`` are the places of each element, ``packed`` the
+    elements that share a column. {} for a spec without such buffers.
     """
     has = ARCHES[spec.arch].tensor_memory
     if has is None or not any(b.traits.has_cells for b in spec.buffers):
         return {}
-    places = allocate(spec.buffers, spec.arch)
+    places = place_columns(spec.buffers, spec.arch)
     rows: list[dict[str, Any]] = []
-    for name, (first, allocated) in places.items():
+    for name, first in places.first.items():
         buffer = spec.buffer(name)
         cells = cells_of(buffer)
         rows.append({
             "buffer": name, "dtype": buffer.dtype, "shape": list(buffer.shape),
             "lanes": list_ranges(cells.lanes), "columns": list_ranges(cells.columns),
-            "first_column": first, "allocated": allocated, "copies": cells.copies, "packed": cells.packed,
+            "first_column": first, "taken": cells.reach, "copies": cells.copies, "packed": cells.packed,
         })  # fmt: skip
-    total = sum(row["allocated"] for row in rows)
-    found = {"lanes": has.lanes, "columns": has.columns, "least_columns": has.least_columns, "allocated": total}
+    found = {
+        "lanes": has.lanes, "columns": has.columns, "least_columns": has.least_columns, "taken": places.taken,
+        "allocated": places.allocated,
+    }  # fmt: skip
     return {"tensor_memory": found | {"buffers": rows}}
 
 
@@ -41,10 +43,10 @@ def draw_map(found: Mapping[str, Any]) -> list[str]:
     """What lies where: a character for 16 lanes x 8 columns, a line for lanes that are alike, over all columns.
 
     ``found`` is ``tensor_memory`` of ``describe_tensor_memory``. The first buffer is A where it fills all cells, a
-    where some; "." is allocated and empty, "_" free.
+    where some; "." is allocated and empty, "_" free. Where two buffers share a character, the first is shown.
 
-    >>> half = {"lanes": [[0, 63]], "columns": [[0, 19]], "first_column": 0, "allocated": 32, "buffer": "acc"}
-    >>> print("\\n".join(draw_map({"lanes": 128, "columns": 64, "buffers": [half]})))
+    >>> half = {"lanes": [[0, 63]], "columns": [[0, 19]], "first_column": 0, "taken": 20, "buffer": "acc"}
+    >>> print("\\n".join(draw_map({"lanes": 128, "columns": 64, "allocated": 32, "buffers": [half]})))
     each character: 16 lanes x 8 columns; A: acc, small where a part is filled; . allocated, _ free
     lanes 0-63    AAa.____
     lanes 64-127  ....____
@@ -64,17 +66,18 @@ def draw_map(found: Mapping[str, Any]) -> list[str]:
 
 
 def _draw_cells(found: Mapping[str, Any], lane: int, column: int) -> str:
-    """The character of the cells from this lane and column on; an allocation is a multiple of 32 columns."""
+    """The character of the cells from this lane and column on."""
     for k, b in enumerate(found["buffers"]):
-        at = column - b["first_column"]
-        if 0 <= at < b["allocated"]:
-            filled = _count_within(b["lanes"], lane, LANES) * _count_within(b["columns"], at, COLUMNS)
-            return "." if not filled else _letter(k) if filled == LANES * COLUMNS else _letter(k).lower()
-    return "_"
+        filled = _count_within(b["lanes"], lane, LANES) * _count_within(
+            b["columns"], column - b["first_column"], COLUMNS
+        )
+        if filled:
+            return _letter(k) if filled == LANES * COLUMNS else _letter(k).lower()
+    return "." if column < found["allocated"] else "_"
 
 
 def _letter(number: int) -> str:
-    return chr(ord("A") + number)  # allocations of 32 columns are 16 at most
+    return chr(ord("A") + number % 26)  # 128 buffers of 4 columns at most
 
 
 def _count_within(ranges: Sequence[Sequence[int]], first: int, count: int) -> int:

@@ -89,25 +89,23 @@ def say_role(role: Data) -> str:
 
 
 def _tensor_memory(found: Data | None) -> list[str]:
-    """Lanes and columns of each buffer, and what its allocation takes."""
+    """Lanes and columns of each buffer in the one allocation of a CTA."""
     if found is None:
         return []
     rows = [
         (
             b["buffer"], b["dtype"], _say_ranges(b["lanes"]), _say_ranges(b["columns"]), _count(b["lanes"]),
-            _count(b["columns"]), str(b["allocated"]), str(b["first_column"]), str(b["copies"]),
+            _count(b["columns"]), str(b["taken"]), str(b["first_column"]), str(b["copies"]),
         )
         for b in found["buffers"]
     ]  # fmt: skip
-    head = ("", "type", "in lanes", "in columns", "lanes", "columns", "allocated", "from column", "copies")
+    head = ("", "type", "in lanes", "in columns", "lanes", "columns", "taken", "from column", "copies")
     packed = {b["dtype"]: f"{b['packed']} of {b['dtype']}" for b in found["buffers"] if b["packed"] > 1}
-    notes = [
-        f"each takes a power of two from {found['least_columns']} on, in all {found['lanes']} lanes",
-        "no op uses it yet, so the CUDA allocates none",
-    ]
+    taken = f"{found['taken']} of {found['columns']} columns taken"
+    notes = [f"an allocation is a power of two from {found['least_columns']} on, in all {found['lanes']} lanes"]
     notes += [f"elements in a column of one lane: {', '.join(packed.values())}"] if packed else []
     return [
-        *wrap_line(f"tensor memory: {found['allocated']} of {found['columns']} columns taken"),
+        *wrap_line(f"tensor memory: {taken}, one allocation of {found['allocated']}"),
         *draw_table(head, rows, 4, "  ", COLUMNS), *wrap_line(f"  {'; '.join(notes)}", 2),
         *(line for drawn in draw_map(found) for line in wrap_line(f"  {drawn}", 2)),
     ]  # fmt: skip

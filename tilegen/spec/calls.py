@@ -93,7 +93,9 @@ def read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Ca
         with findings.collect():
             expression = _read_expression(op, operands.regions)
     regions = _each_region(operands.regions, expression)
-    refuse_tensor_op(key.text, regions)
+    computed = expression.operands if expression is not None else {}
+    named = operands.regions | {operand_field(name): region for name, region in computed.items()}
+    refuse_tensor_op(form, named)
     before = len(findings.found)
     _check_regions(op, regions, cases if is_sure and around.threads else None)
     is_inside = len(findings.found) == before
@@ -106,8 +108,6 @@ def read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Ca
     if not is_inside:  # what is said of a region may be why shapes differ
         return None
     _check_shapes(op, operands.regions, expression)
-    computed = expression.operands if expression is not None else {}
-    named = operands.regions | {operand_field(name): region for name, region in computed.items()}
     nodes = {name.text: value for name, value in op.node.entries}
     scope, role = op.around.scope, around.role
     call = Call(form, scope, op.fields, named, condition, key.mark, barrier, expression, conditions, role, nodes)

@@ -275,7 +275,10 @@ class WholeCall:
 
 @dataclass(frozen=True)
 class CommitStatement:
-    """commit: what was started asynchronously since the last commit becomes one group of a queue ("": the only one)."""
+    """commit: what was started asynchronously since the last commit becomes one group of a queue ("": the only one).
+
+    That of products in tensor memory is an arrival: ArriveStatement.
+    """
 
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
@@ -305,13 +308,17 @@ class FollowStatement:
 
 @dataclass(frozen=True)
 class ArriveStatement:
-    """arrive: one thread of each instance of ``scope`` arrives at its CTA's mbarrier, at those of all along ``to``."""
+    """arrive: one thread of each instance of ``scope`` arrives at its CTA's mbarrier, at those of all along ``to``.
+
+    ``landed``: a queue, and it does not arrive itself but what it has started there does, when that is done: a commit.
+    """
 
     barrier: SlotName
     scope: str
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
     to: str = ""
+    landed: str = ""
 
 
 Statement = Union[  # noqa: UP007

@@ -39,12 +39,12 @@ class OpForm:
     ``several``: of what is written, the fields that may be a mapping of names to regions, one for each result.
     ``optional`` are operands that may be left out; ``takes_written(fields)``: what is written is read before.
     ``accumulates``: the field that says by which function what is written is updated atomically, "" if the op has none.
-    ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong, at a field, or
-    None; ``check(fields, regions, expression)`` what is wrong with the shapes: without one, all are equal but for
-    extents of 1; ``check_dtypes(fields, regions)`` what is wrong with the types of elements. ``extents`` is the shape
-    that index(d) counts in. ``index``: the field that says where in what is written each element goes, a region or an
-    expression; ``source`` then names the region that may stand in the place of ``expression``. What the op computes is
-    then two trees, of the elements and of their places.
+    ``tensor``: the operands that may be in tensor memory. ``conditions`` are fields that hold one.
+    ``check_fields(fields)`` gives what is wrong, at a field, or None; ``check(fields, regions, expression)`` what is
+    wrong with the shapes: without one, all are equal but for extents of 1; ``check_dtypes(fields, regions)`` what is
+    wrong with the types of elements. ``extents`` is the shape that index(d) counts in. ``index``: the field that says
+    where in what is written each element goes, a region or an expression; ``source`` then names the region that may
+    stand in the place of ``expression``. What the op computes is then two trees, of the elements and of their places.
     """
 
     name: str
@@ -57,6 +57,7 @@ class OpForm:
     edge: str = ""
     pad: str = ""
     accumulates: str = ""
+    tensor: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     check_fields: Callable[[Any], Flaw | None] = field(default=lambda fields: None, compare=False)
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)

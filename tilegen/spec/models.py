@@ -35,7 +35,10 @@ class SyncFields(_Fields):
 class CommitFields(_Fields):
     """What was started asynchronously since the last commit becomes one group; '- commit' alone says the same."""
 
-    commit: bool | Literal["cp_async", "mma"] = Field(description="true, never false, or of which queue")
+    commit: bool | Literal["cp_async", "mma"] | dict[str, Any] = Field(
+        description="true, never false, or of which queue; {barrier: NAME}: of products in tensor memory, which arrive "
+        "there when all that the thread has started is done"
+    )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 
@@ -57,6 +60,13 @@ class ArriveFields(_Fields):
     """An mbarrier is told that a thread has come here, for itself or for others that it has met before."""
 
     arrive: dict[str, Any] = Field(description="{barrier: NAME}, with scope and when")
+
+
+class CommittedFields(_Fields):
+    """The mbarrier at which products in tensor memory arrive when they are done."""
+
+    barrier: str = Field(description="a declared barrier, or one of its slots: free[k % 4]")
+    when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 
 class ArrivalFields(_Fields):

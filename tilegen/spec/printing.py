@@ -317,13 +317,13 @@ def _put_elements(text: int | str, elements: Dict[str, str]) -> int | str:
 def _print_arrive(s: ArriveStatement, indent: str) -> Iterator[str]:
     """The scope is said only where it is narrower than all threads of the place."""
     fields: dict[str, Any] = {"barrier": _spell_slot(s.barrier)}
-    if s.scope not in ("role", "cta"):
+    if s.scope not in ("role", "cta") and not s.landed:
         fields["scope"] = s.scope
     if s.to:
         fields["to"] = s.to
     if s.when is not True:
         fields["when"] = s.when if isinstance(s.when, bool) else spell_index(s.when)
-    yield from _print_entry("arrive", fields, indent, "- ")
+    yield from _print_entry("commit" if s.landed else "arrive", fields, indent, "- ")
 
 
 def _print_simple(fields: dict[str, Any], when: Index, indent: str, always: bool = False) -> Iterator[str]:

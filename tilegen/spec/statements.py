@@ -18,7 +18,7 @@ from tilegen.spec.names import Names, names_in_scope
 from tilegen.spec.nests import foresee_lets, read_let, read_loop, read_role_block, read_when_statement
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
 from tilegen.spec.surroundings import Surroundings
-from tilegen.spec.waits import read_arrive, read_commit, read_follow, read_wait, read_when, span
+from tilegen.spec.waits import read_arrive, read_commit, read_committed, read_follow, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
 STATEMENTS = ("sync", "for", "let", "when", "role", "commit", "wait", "arrive")  # beside ops
@@ -69,6 +69,9 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         return read_arrive(node, around)
     if op is None and "wait" in node and isinstance(node["wait"], Scalar) and node["wait"].text == "previous":
         return read_follow(node, around)
+    if op is None and "commit" in node and isinstance(node["commit"], Mapping):
+        _refuse_outside("a commit", node, around)
+        return read_committed(node, around)
     if op is None and ("commit" in node or "wait" in node):
         _refuse_outside("a commit or a wait", node, around)
         around.check_agree("warp", "a commit or a wait", node.entries[0][0].mark)

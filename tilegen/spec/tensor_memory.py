@@ -6,7 +6,8 @@ wide, so that four uint8 share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,12 +21,14 @@ from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS, Cells, find_cells
 from tilegen.spec.absent import refuse_later
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.findings import Flawed
-from tilegen.spec.nodes import Mapping, Node, Scalar
+from tilegen.spec.form import OpForm
+from tilegen.spec.nodes import Mapping as MappingNode
+from tilegen.spec.nodes import Node, Scalar
 from tilegen.spec.regions import show_shape
 
 
 # ---------------------------------------------------------------- one buffer
-def check_tensor_buffer(node: Mapping, dtype: str, arch: str, what: str) -> None:
+def check_tensor_buffer(node: MappingNode, dtype: str, arch: str, what: str) -> None:
     """An arch that has tensor memory, a dtype that its cells hold, no alignment in bytes; raises TG106, TG109."""
     if ARCHES[arch].tensor_memory is None:
         having = ", ".join(name for name, one in ARCHES.items() if one.tensor_memory)
@@ -123,20 +126,31 @@ def _memory_of(arch: str) -> TensorMemory:
 
 
 # ---------------------------------------------------------------- all of them
-def allocate(buffers: Iterable[Buffer], arch: str) -> dict[str, tuple[int, int]]:
-    """First column and columns of each buffer's allocation, by name and in the order in which they are allocated.
+COLUMN_UNIT = 4  # buffers begin at multiples of so many columns: what Triton's allocator keeps to (pull request 6205)
 
-    The largest comes first, as the hardware wants it. The columns are those of a CTA that has the memory to itself and
-    gets them one behind the other; then each begins at a multiple of its own size. Columns beyond those that there are
-    show that the buffers do not fit.
+
+@dataclass(frozen=True)
+class Columns:
+    """Where the columns of each tmem buffer begin in the one allocation of a CTA, by name, in the order of the text.
+
+    ``taken``: the columns up to the last that a buffer has. ``allocated``: those of the allocation, a power of two, 0
+    where no buffer is in tensor memory.
     """
-    has = _memory_of(arch)
-    sizes = {b.name: has.allocate(cells_of(b).reach) for b in buffers if b.traits.has_cells}
-    found, first = {}, 0
-    for name in sorted(sizes, key=lambda name: -sizes[name]):  # of equal ones the first in the spec
-        found[name] = (first, sizes[name])
-        first += sizes[name]
-    return found
+
+    first: Mapping[str, int]
+    taken: int
+    allocated: int
+
+
+def place_columns(buffers: Iterable[Buffer], arch: str) -> Columns:
+    """The one allocation for all tmem buffers, which lie one behind the other. It may be more than a CTA has."""
+    first: dict[str, int] = {}
+    taken = 0
+    for buffer in buffers:
+        if buffer.traits.has_cells:
+            first[buffer.name] = -(-taken // COLUMN_UNIT) * COLUMN_UNIT
+            taken = first[buffer.name] + cells_of(buffer).reach
+    return Columns(first, taken, _memory_of(arch).allocate(taken) if first else 0)
 
 
 def cells_of(buffer: Buffer) -> Cells:
@@ -145,21 +159,18 @@ def cells_of(buffer: Buffer) -> Cells:
 
 
 def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
-    """The allocations of all buffers have room together; raises TG210 at the first one that has none."""
+    """All buffers have room in one allocation; raises TG210 at the first one that has none."""
     there: list[Buffer] = []
     for buffer in buffers:
         if not buffer.traits.has_cells:
             continue
         there.append(buffer)
-        has, sizes = _memory_of(arch), allocate(there, arch)
-        total = sum(size for _, size in sizes.values())
-        if total > has.columns:
-            terms = " + ".join(str(sizes[b.name][1]) for b in there) + f" = {total}"
-            message = f"the tmem buffers up to '{buffer.name}' take {terms} columns; a CTA on {arch} has {has.columns}"
-            used = sum(cells_of(b).reach for b in there)
-            fix = f"each takes a power of two from {has.least_columns} on"
-            if len({b.dtype for b in there}) == 1 and has.allocate(used) <= has.columns:
-                fix += f"; one buffer of {used} columns would take {has.allocate(used)}"
+        has, taken = _memory_of(arch), place_columns(there, arch).taken
+        if taken > has.columns:
+            terms = " + ".join(str(cells_of(b).reach) for b in there)
+            total = f"{terms} = {taken}" if sum(cells_of(b).reach for b in there) == taken else str(taken)
+            message = f"the tmem buffers up to '{buffer.name}' take {total} columns; a CTA on {arch} has {has.columns}"
+            fix = f"{taken - has.columns} fewer, or one stage less of a buffer that has several"
             raise Flawed("TG210", message, buffer.mark, fix)
 
 
@@ -171,11 +182,11 @@ def refuse_tensor_view(other: Buffer, node: Node) -> None:
         raise refuse_later(f"a view of '{other.name}', which is in tensor memory,", node, fix)
 
 
-def refuse_tensor_op(op: str, regions: Iterable[Region]) -> None:
-    """Raises TG190 for an op that touches tensor memory, at the first region that does."""
-    touched = [r for r in regions if r.buffer.traits.has_cells]
+def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region]) -> None:
+    """Raises TG190 for an op that touches tensor memory in a field that may not be there, at the first such region."""
+    touched = [r for field, r in regions.items() if r.buffer.traits.has_cells and field not in form.tensor]
     if touched:
         names = " and ".join(dict.fromkeys(f"'{r.buffer.name}'" for r in touched))
-        message = f"{op} with {names} in tensor memory is not yet supported"
-        hint = "such buffers are checked and explained; tcgen05.ld, .st, .cp and .mma come later"
+        message = f"{form.name} with {names} in tensor memory is not yet supported"
+        hint = "copy or cast it to registers first, and back behind it: threads compute in registers"
         raise Flawed("TG190", message, touched[0].mark, hint)

@@ -7,7 +7,6 @@ from collections.abc import Sequence as Items
 
 from tilegen.errors import Diagnostic
 from tilegen.scopes import SCOPES
-from tilegen.spaces import TMEM
 from tilegen.spec.data import Call, Statement
 from tilegen.spec.nodes import Mapping, Node, Sequence, list_words
 from tilegen.spec.outline import walk_statements
@@ -63,9 +62,7 @@ def find_unnamed(
     for key, value in declared.entries:
         if not any(key.text in words for node, words in said if node is not value):
             message = f"nothing uses the {what} '{key.text}'"
-            in_tmem = isinstance(value, Mapping) and "scope" in value and TMEM.name in list_words(value["scope"])
-            hint = "no op uses tensor memory yet, and the CUDA allocates none" if in_tmem else "remove it"
-            yield Diagnostic("TG123", message, key.mark, hint, "warning")
+            yield Diagnostic("TG123", message, key.mark, "remove it", "warning")
 
 
 def _find_unread(node: Node) -> Iterator[Diagnostic]:

@@ -6,12 +6,20 @@ from dataclasses import replace
 
 from tilegen.errors import Mark
 from tilegen.index import Index
-from tilegen.plan import CP_ASYNC, PRODUCTS, TMA_STORE
+from tilegen.plan import CP_ASYNC, PRODUCTS, TENSOR, TMA_STORE
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import ArriveStatement, CommitStatement, FollowStatement, WaitStatement
 from tilegen.spec.expressions import read_condition, read_constant
 from tilegen.spec.findings import Findings, Flawed
-from tilegen.spec.models import ArrivalFields, AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
+from tilegen.spec.models import (
+    ArrivalFields,
+    AwaitedFields,
+    CommitFields,
+    CommittedFields,
+    PendingFields,
+    WaitFields,
+    check_fields,
+)
 from tilegen.spec.names import Names, names_in_scope, scope_of_axis
 from tilegen.spec.nodes import Mapping, Scalar
 from tilegen.spec.slots import find_declared, find_slot
@@ -31,6 +39,26 @@ def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Com
         raise Flawed("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
     queue = QUEUE_WORDS[fields.commit] if fields and isinstance(fields.commit, str) else ""
     return CommitStatement(condition, node.key("commit").mark, queue) if fields else None
+
+
+def read_committed(node: Mapping, around: Surroundings) -> ArriveStatement | None:
+    """``{commit: {barrier: NAME, when: ..}}``: what this place's first thread has started in tensor memory arrives."""
+    findings, key, terms = around.findings, node.key("commit"), node["commit"]
+    others = [other for other, _ in node.entries if other is not key]
+    if others:
+        hint = f"commit: {{barrier: .., {others[0].text}: ..}}"
+        raise Flawed("TG114", f"'{others[0].text}' stands beside 'commit'", others[0].mark, hint)
+    fields = check_fields(terms, CommittedFields, "this commit", findings, key.mark)
+    if not isinstance(terms, Mapping):
+        return None
+    scope = around.check_scope("", None, key.mark)
+    around.check_agree(scope, "a commit", key.mark)
+    condition = read_when(terms, names_in_scope(around.names, scope, around.threads or 1024), findings)
+    slot = terms.get("barrier")
+    if fields is None or not isinstance(slot, Scalar):
+        return None
+    found = find_declared(slot.passage, around.names, around.register, around.terms)
+    return ArriveStatement(found, scope, condition, span(key.mark, terms.mark), landed=TENSOR)
 
 
 def read_wait(node: Mapping, names: Names, around: Surroundings) -> WaitStatement | None:

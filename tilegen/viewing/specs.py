@@ -63,7 +63,7 @@ def _memories(spec: Spec, plan: Plan) -> list[dict[str, Any]]:
     shared = [m for m in plan.memories if m.traits.is_pooled]
     placed = {m.name: (m.offset_bytes, (bound(m.span) - 1) * m.elem_bytes) for m in shared}
     taken = describe_tensor_memory(spec).get("tensor_memory", {}).get("buffers", ())
-    placed |= {b["buffer"]: (b["first_column"], b["allocated"]) for b in taken}
+    placed |= {b["buffer"]: (b["first_column"], b["taken"]) for b in taken}
     return [
         {
             "name": b.name, "scope": b.scope, "dtype": b.dtype, "shape": " x ".join(map(str, b.shape)),

@@ -36,10 +36,11 @@ class MmaAtom:
     """One row: C[m, n] += A[m, k] B[k, n] by ``threads`` threads.
 
     ``name`` ends with the types of D, A, B and C as PTX writes them. ``kind``: simt (one thread, one product), mma_sync
-    (a warp, all operands in registers), quad_pair (8 threads of a warp; a layout that no op uses) or wgmma (a
-    warpgroup, B in shared memory). ``instruction`` is PTX, "" where there is none to use; it needs the compute
-    capability ``capability`` and the feature of an arch ``feature``. ``majors`` say how A and B lie, as BLAS does: tn
-    is A and B along K, nt A along M and B along N. ``places``: the atom's threads among those of a CTA, CuTe's ThrID.
+    (a warp, all operands in registers), quad_pair (8 threads of a warp; a layout that no op uses), wgmma (a warpgroup,
+    B in shared memory) or tcgen05 (one thread starts it: A and B in shared memory, C in tensor memory).
+    ``instruction`` is PTX, "" where there is none to use; it needs the compute capability ``capability`` and the
+    feature of an arch ``feature``. ``majors`` say how A and B lie, as BLAS does: tn is A and B along K, nt A along M
+    and B along N. ``places``: the atom's threads among those of a CTA, CuTe's ThrID.
     """
 
     name: str
@@ -57,12 +58,12 @@ class MmaAtom:
     @property
     def threads(self) -> int:
         """How many threads carry out one atom."""
-        return {"simt": 1, "mma_sync": 32, "quad_pair": 8, "wgmma": 128}[self.kind]
+        return {"simt": 1, "mma_sync": 32, "quad_pair": 8, "wgmma": 128, "tcgen05": 1}[self.kind]
 
     @property
     def stem(self) -> str:
         """The name without types: mma.m16n8k16."""
-        types = 1 if self.kind == "simt" else 4 if self.kind != "wgmma" else 3
+        types = {"simt": 1, "wgmma": 3, "tcgen05": 3}.get(self.kind, 4)
         return ".".join(self.name.split(".")[:-types])
 
     def dtype(self, operand: str) -> str:
@@ -133,24 +134,49 @@ def _quad_pairs() -> Iterator[MmaAtom]:
             )  # fmt: skip
 
 
-def _wgmma() -> Iterator[MmaAtom]:
-    """PTX ISA, "wgmma.mma_async": N is a multiple of 8 up to 256, of integers 8, 24 or a multiple of 16."""
+def _asynchronous() -> Iterator[tuple[int, int, str, str, str]]:
+    """(N, K, A, B, C) of the asynchronous products: N in steps of 8 up to 256, of integers 8, 24 or a multiple of 16.
+
+    wgmma and tcgen05 with one CTA have the same (PTX ISA, "wgmma.mma_async" and tcgen05 "Supported Matrix Shapes").
+    """
     kinds = [(16, a, a, c) for a, c in (("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32"))]
     kinds += [(8, "tfloat32", "tfloat32", "float32")]
     kinds += [(32, a, b, c) for c in ("float32", "float16") for a in _FLOAT8 for b in _FLOAT8]
     kinds += [(32, a, b, "int32") for a in _BYTES for b in _BYTES]
     for k, a, b, c in kinds:
         for n in range(8, 257, 8):
-            if c == "int32" and n % 16 and n > 24:
-                continue
-            name = f"{_spell_shape((64, n, k))}.{'.'.join(_PTX[t] for t in (c, a, b))}"
-            yield MmaAtom(
-                f"wgmma.{name}", "wgmma", (64, n, k), a, b, c, f"wgmma.mma_async.sync.aligned.{name}", (9, 0), "wgmma",
-                places=CuteLayout(128, 1),
-            )  # fmt: skip
+            if c != "int32" or not n % 16 or n <= 24:
+                yield n, k, a, b, c
 
 
-ATOMS: tuple[MmaAtom, ...] = (*_simt(), *_mma_sync(), *_quad_pairs(), *_wgmma())
+def _wgmma() -> Iterator[MmaAtom]:
+    """A warpgroup's, of 64 rows."""
+    for n, k, a, b, c in _asynchronous():
+        name = f"{_spell_shape((64, n, k))}.{'.'.join(_PTX[t] for t in (c, a, b))}"
+        yield MmaAtom(
+            f"wgmma.{name}", "wgmma", (64, n, k), a, b, c, f"wgmma.mma_async.sync.aligned.{name}", (9, 0), "wgmma",
+            places=CuteLayout(128, 1),
+        )  # fmt: skip
+
+
+# A's type -> the kind that tcgen05.mma names, without factors (PTX ISA, tcgen05 "Supported Data Types").
+_TCGEN05_KINDS = {
+    "float16": "f16", "bfloat16": "f16", "tfloat32": "tf32", "int8": "i8", "uint8": "i8", "float8_e4m3fn": "f8f6f4",
+    "float8_e5m2": "f8f6f4",
+}  # fmt: skip
+
+
+def _tcgen05() -> Iterator[MmaAtom]:
+    """Products of one CTA into 64 or 128 lanes of tensor memory (``.cta_group::1``), dense and without ``.ws``."""
+    alone = CuteLayout(1, 0)
+    for n, k, a, b, c in _asynchronous():
+        for m in (64, 128):
+            name = f"tcgen05.{_spell_shape((m, n, k))}.{'.'.join(_PTX[t] for t in (c, a, b))}"
+            instruction = f"tcgen05.mma.cta_group::1.kind::{_TCGEN05_KINDS[a]}"
+            yield MmaAtom(name, "tcgen05", (m, n, k), a, b, c, instruction, (10, 0), "tcgen05", places=alone)
+
+
+ATOMS: tuple[MmaAtom, ...] = (*_simt(), *_mma_sync(), *_quad_pairs(), *_wgmma(), *_tcgen05())
 
 
 # ---------------------------------------------------------------- names
@@ -197,9 +223,10 @@ def find_atom(name: str, a: str | None = None, b: str | None = None, c: str | No
 def _no_atom(name: object) -> LayoutError:
     names = _by_name()
     near = find_near(str(name)[:60], names)
-    stems = [n for n in names if not n.startswith("wgmma") and (n.count(".") == 1 or n.startswith("mma.m8n8k4."))]
-    stems = [n for n in stems if n.count(".") < 3]
-    hint = f"did you mean '{near}'?" if near else f"atoms are {', '.join(stems)}, wgmma.m64nNk16, k8 or k32"
+    few = [n for n in names if not n.startswith(("wgmma", "tcgen05"))]
+    stems = [n for n in few if n.count(".") == 1 or (n.startswith("mma.m8n8k4.") and n.count(".") < 3)]
+    others = "wgmma.m64nNk16, k8 or k32, tcgen05.m64nNk16 or m128nNk16, k8 or k32"
+    hint = f"did you mean '{near}'?" if near else f"atoms are {', '.join(stems)}, {others}"
     return LayoutError(f"there is no atom {name!r}", hint=hint)
 
 
@@ -211,7 +238,7 @@ def _from_cute(name: str) -> str:
     if not found:
         return name
     m, n, k = (int(found[i]) for i in (1, 2, 3))
-    for atom in ATOMS:
+    for atom in (atom for atom in ATOMS if atom.kind != "tcgen05"):  # whose names in CuTe have no shape
         types = "".join(_PTX[t].upper() for t in (atom.c, atom.a, atom.b, atom.c))
         if (atom.shape, types, atom.majors) == ((m, n, k), found[4], found[5].lower()):
             return atom.name
@@ -225,7 +252,8 @@ def fragment_of(atom: MmaAtom, operand: str) -> TileLayout:
 
     Threads are on laneid, those of wgmma on wid_in_wg and laneid; one thread alone has no thread axis. Sources: PTX
     ISA, "Matrix Fragments for mma..." and "Register Fragments" of wgmma.mma_async; A of wgmma may lie in registers as
-    here, or in shared memory. Raises LayoutError for another operand, and for B of wgmma, which no thread holds.
+    here, or in shared memory. Raises LayoutError for another operand, and for what no thread holds: B of wgmma, and
+    every operand of tcgen05.
 
     >>> print(fragment_of(find_atom("mma.m16n8k16"), "B"))
     S[(2, 4, 2, 8):(2, 1@laneid, 1, 4@laneid)]
@@ -235,8 +263,10 @@ def fragment_of(atom: MmaAtom, operand: str) -> TileLayout:
     require_operand(operand)
     if atom.kind == "simt":
         return TileLayout((Iter(1, 1),))
+    if not is_held(atom, operand):
+        raise LayoutError(f"{atom.stem} {_say_where(atom, operand)}: no thread holds it", hint=_hint_at(atom, operand))
     if atom.kind == "wgmma":
-        return _wgmma_fragment(atom, operand)
+        return wgmma_operand_a(atom.a) if operand == "A" else wgmma_accumulator(atom.shape[1])
     rows, columns = _quad_pair_iters(atom, operand) if atom.kind == "quad_pair" else _warp_iters(atom, operand)
     return TileLayout(rows + columns)
 
@@ -250,11 +280,24 @@ def require_operand(operand: str) -> None:
         raise LayoutError(f"an operand is 'A', 'B' or 'C', not {operand!r}")
 
 
-def _wgmma_fragment(atom: MmaAtom, operand: str) -> TileLayout:
-    if operand == "B":
-        hint = "its layout is that of the shared buffer, mma_shared_layout(dtype, swizzle_bytes, shape)"
-        raise LayoutError(f"{atom.stem} reads B from shared memory: no thread holds it", hint=hint)
-    return wgmma_operand_a(atom.a) if operand == "A" else wgmma_accumulator(atom.shape[1])
+def is_held(atom: MmaAtom, operand: str) -> bool:
+    """Whether threads hold an operand in registers. A of wgmma may lie there, or in shared memory.
+
+    >>> [is_held(find_atom("wgmma.m64n8k16"), operand) for operand in OPERANDS]
+    [True, False, True]
+    """
+    return atom.kind != "tcgen05" and (atom.kind != "wgmma" or operand != "B")
+
+
+def _say_where(atom: MmaAtom, operand: str) -> str:
+    return f"reads {operand} from shared memory" if operand != "C" else "keeps C in tensor memory"
+
+
+def _hint_at(atom: MmaAtom, operand: str) -> str:
+    if operand != "C":
+        return "its layout is that of the shared buffer, mma_shared_layout(dtype, swizzle_bytes, shape)"
+    (m, n, _), datapath = atom.shape, {64: "F", 128: "D"}[atom.shape[0]]
+    return f"its layout is that of the buffer in tensor memory, tmem_datapath_layout('{datapath}', {m}, {n})"
 
 
 def _warp_iters(atom: MmaAtom, operand: str) -> tuple[Iters, Iters]:

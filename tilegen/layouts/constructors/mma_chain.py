@@ -8,7 +8,7 @@ from math import gcd
 from tilegen.layouts import cute
 from tilegen.layouts.constructors.arguments import element_bits
 from tilegen.layouts.constructors.fragments import REGISTER_BITS
-from tilegen.layouts.constructors.mma_atoms import OPERANDS
+from tilegen.layouts.constructors.mma_atoms import OPERANDS, is_held
 from tilegen.layouts.constructors.mma_tiling import MmaMode, MmaTiling, group_runs, modes_of_tiling
 from tilegen.layouts.constructors.tiled_mma import count_outside, count_registers
 from tilegen.layouts.cute import CuteLayout
@@ -76,7 +76,7 @@ def derive_mma(tiling: MmaTiling) -> MmaChain:
     """
     m, n, k = (_derive_mode(mode) for mode in modes_of_tiling(tiling))
     per_step = m.rounds * n.rounds
-    held = [tiling.atom.kind != "wgmma" or operand != "B" for operand in OPERANDS]
+    held = [is_held(tiling.atom, operand) for operand in OPERANDS]
     step = replace(tiling, permutation=(*tiling.permutation[:2], None), tile=(*tiling.tile[:2], k.native))
     return MmaChain(
         tiling, (m, n, k), tiling.threads, k.rounds, per_step, per_step * k.rounds, count_registers(tiling, "C"),

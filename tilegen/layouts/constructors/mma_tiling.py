@@ -54,6 +54,9 @@ def tile_mma(atom: Any, atoms: Any, permutation: Any, tile: Any) -> MmaTiling:
     256 (16,4):(4,1) (16,4):(4,1) None
     """
     row = atom if isinstance(atom, MmaAtom) else find_atom(atom)
+    if row.kind == "tcgen05":
+        hint = "its operands lie in shared and tensor memory: leave out atoms and permutation"
+        raise LayoutError(f"one thread starts {row.stem} for a whole tile: atoms of it share no tile", hint=hint)
     layout = _read_atoms(atoms)
     if row.threads * cute.size(layout) > MOST_THREADS:
         what = f"{cute.size(layout)} atoms of {row.threads} threads"

@@ -16,13 +16,13 @@ from tilegen.ops.copy.register_transpose import TurnPins, is_lane_order, plan_re
 from tilegen.ops.copy.row_vectors import plan_row_vectors, refuse_row_vectors
 from tilegen.ops.copy.shifted import plan_shifted, refuse_shifted
 from tilegen.ops.copy.tma import plan_load, plan_store, reject_layout
-from tilegen.ops.flows import pair_up
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant, refuse_conversion
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import reject_carries
 from tilegen.ops.partition_choice import TilePins, plan_tile
 from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
+from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, plan_cells, refuse_cells
 from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot, find_box_type
 from tilegen.spaces import GLOBAL, SHARED, Space
 from tilegen.spec.data import Call, Region
@@ -36,7 +36,7 @@ class CopyFields(OpFields):
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
     variant: Literal[
         "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "shifted", "row_vectors", "ldstmatrix",
-        "reg_reg", "scalar", "cp_async", "tma",
+        "reg_reg", "scalar", "cp_async", "tma", "tensor",
     ] = Field(default="auto", description="pin a variant instead of taking the cheapest")  # fmt: skip
     asynchronous: bool = Field(
         default=False, alias="async", description="true: the threads go on, and the data lands at a later wait"
@@ -328,6 +328,8 @@ def _synchronous(
             return "it is not asynchronous"
         if call.accumulates and name not in _UPDATING:
             return "it does not update memory atomically"
+        if is_of_cells(call) != (name == "tensor"):
+            return "threads address no tensor memory" if is_of_cells(call) else "neither side is in tensor memory"
         return refuse(call, context) or refuse_update(call, context.arch)
 
     return Variant(name, priority, refuse_others, plan, pins=pins)
@@ -345,6 +347,7 @@ _VARIANTS = (
     _synchronous("row_vectors", 10, _refuse_row_vectors, _plan_row_vectors, "width"),
     _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
     _synchronous("scalar", 0, _refuse_scalar, _plan_scalar, *_TILED),
+    _synchronous("tensor", 20, refuse_cells, lambda call, context: plan_cells(context, call)),
     Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async, pins=_TILED),
     Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_layout),
 )
@@ -359,6 +362,5 @@ OP = Op(
     "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", peers="multicast", edge="edge", pad="pad",
     accumulates="accumulate", check_fields=_check_fields, check_dtypes=check_accumulate(("dst",), _check_dtypes),
     queue=_queue_of, reference=_reference,
-    exactness=MOVES, rounds=_rounds, variants=_VARIANTS, axes=_axes,
-    flows=lambda call, threads: pair_up(call, "src", "dst"),
+    exactness=MOVES, rounds=_rounds, variants=_VARIANTS, axes=_axes, tensor=("src", "dst"), flows=flow_of_sides,
 )  # fmt: skip

@@ -33,6 +33,8 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
 
     None where no atom fits the extents, or tiles are no whole number of atoms: the op says so when it is planned.
     """
+    if call.regions["c"].buffer.traits.has_cells:
+        return ()
     if call.regions["b"].buffer.traits.is_pooled:
         return _flow_of_warpgroup(call)
     return next(iter(_list_flows(call, threads)), ())

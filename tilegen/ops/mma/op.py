@@ -16,6 +16,7 @@ from tilegen.ops.mma.atoms import (
     MMA_SYNC,
     ROWS,
     SIMT,
+    TCGEN05,
     WGMMA,
     WGMMA_ROWS,
     explain_later,
@@ -26,19 +27,20 @@ from tilegen.ops.mma.atoms import (
 )
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
 from tilegen.ops.mma.products import plan_product
+from tilegen.ops.mma.tensor import plan_tensor, refuse_tensor, reject_tensor_layout
 from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
 from tilegen.ops.op import COMPUTES, Array, Factors, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
-from tilegen.plan import PRODUCTS
+from tilegen.plan import PRODUCTS, TENSOR
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
 
 
 class MmaFields(OpFields):
-    a: str = Field(description="register region read, M by K; wgmma reads it from shared memory too")
-    b: str = Field(description="register region read, K by N; of wgmma a shared region")
-    c: str = Field(description="register region that the product is added to, M by N")
+    a: str = Field(description="register region read, M by K; wgmma and tcgen05 read it from shared memory")
+    b: str = Field(description="register region read, K by N; of wgmma and tcgen05 a shared region")
+    c: str = Field(description="region that the product is added to, M by N, in registers; of tcgen05 in tensor memory")
     accumulate: str | bool | int = Field(
         default=True, description="a condition: where it is false c is not read, and becomes the product alone"
     )
@@ -58,9 +60,9 @@ class MmaFields(OpFields):
     )
     asynchronous: bool = Field(
         default=False, alias="async",
-        description="true: the threads go on, and wgmma's product is there at a later wait; c is nobody's until then",
+        description="true: the threads go on, and the product is there at a later wait; c is nobody's until then",
     )  # fmt: skip
-    variant: Literal["auto", "simt", "mma_sync", "wgmma"] = Field(
+    variant: Literal["auto", "simt", "mma_sync", "wgmma", "tcgen05"] = Field(
         default="auto", description="pin a variant instead of taking the one that can"
     )
 
@@ -157,10 +159,10 @@ def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
 def _refuse(kind: str, call: Call, context: Context) -> str | None:
     for name, region in call.regions.items():
         if not region.buffer.traits.is_held:
-            later = ": only wgmma reads shared memory" if name != "c" else ""
+            later = ": only wgmma and tcgen05 read shared memory" if name != "c" else ""
             return f"{name} must be in registers, not in {region.buffer.traits.words}{later}"
     if call.fields.asynchronous:
-        return "the product is there when the threads go on: only wgmma is asynchronous"
+        return "the product is there when the threads go on: only wgmma and tcgen05 are asynchronous"
     if call.fields.atom != "auto" and find_atom(call.fields.atom).kind == WGMMA:
         return f"the atom {call.fields.atom} is wgmma's"
     if later := explain_later(call.fields.atom):
@@ -188,6 +190,13 @@ def _variant(kind: str, priority: int) -> Variant:
     return Variant(kind, priority, refuse, plan)
 
 
+def _queue_of(call: Call) -> str:
+    """Where an asynchronous product is waited for."""
+    if not call.fields.asynchronous:
+        return ""
+    return TENSOR if call.regions["c"].buffer.traits.has_cells else PRODUCTS
+
+
 def _plan_warpgroup(call: Call, context: Context) -> Planned:
     return plan_warpgroup(context, call)
 
@@ -198,8 +207,9 @@ OP = Op(
     variants=(
         _variant(SIMT, 20), _variant(MMA_SYNC, 30),
         Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),
+        Variant(TCGEN05, 40, refuse_tensor, plan_tensor, constrain=reject_tensor_layout),
     ),
-    queue=lambda call: PRODUCTS if call.fields.asynchronous else "",
+    queue=_queue_of, tensor=("c",),
     instructions=(*ROWS.values(), *WGMMA_ROWS.values()), flows=flow_of_product,
     other_flows=list_other_flows,
 )  # fmt: skip

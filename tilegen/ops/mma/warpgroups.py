@@ -17,11 +17,12 @@ from tilegen.kept import keep
 from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
 from tilegen.ops.formals import Formals
 from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms, wgmma_row
-from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
+from tilegen.ops.mma.descriptors import DescribedTile, SwizzleMode, describe_places, mode_of
 from tilegen.ops.mma.held import Fragments, find_places, hold, read_fragments, shape_of_matrix
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
+from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
 
@@ -82,19 +83,24 @@ def reject_layout(call: Call, tile: Buffer) -> str | None:
         for name, rows in (("a", ROWS), ("b", atom.shape[1])):
             region = call.regions[name]
             if region.buffer.name == tile.name:
-                _swizzle_bytes(region, tile)  # most swizzles are none that wgmma knows: no more need be known of them
-                if reason := _explain_lie(replace(region, buffer=tile), region.text, rows, name == "b"):
+                _mode_of(region, tile)  # most swizzles are none that wgmma knows: no more need be known of them
+                if reason := explain_lie(region, tile, rows, name == "b"):
                     return reason
     except Refused as refusal:
         return str(refusal)
     return None
 
 
+def explain_lie(region: Region, tile: Buffer, rows: int, transposed: bool, engine: str = WGMMA) -> str:
+    """Why no descriptor of an engine says how a region of ``tile`` lies, "" where one does."""
+    return _explain_lie(replace(region, buffer=tile), region.text, rows, transposed, engine)
+
+
 @lru_cache(maxsize=4096)
-def _explain_lie(region: Region, text: str, rows: int, transposed: bool) -> str:
+def _explain_lie(region: Region, text: str, rows: int, transposed: bool, engine: str) -> str:
     """Why no descriptor says how a region lies, of which the layout is asked about again and again; ``text``: its."""
     try:
-        _describe(bind(region, memory_of(region.buffer)), rows, transposed)
+        describe_operand(bind(region, memory_of(region.buffer)), rows, transposed, engine)
     except Refused as refusal:
         return str(refusal)
     return ""
@@ -106,17 +112,17 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
     operands = {name: context.operand(call, name) for name in _SIDES}
     c = _find_fragments(operands["c"], atom, "C")
     a_shared = operands["a"].memory.traits.is_pooled
-    b_tile, b_base = _describe(operands["b"], atom.shape[1], True)
-    a_tile, a_base = _describe(operands["a"], ROWS, False) if a_shared else (None, 0)
-    a = _starts(a_tile) if a_tile else _find_fragments(operands["a"], atom, "A")
-    b = _starts(b_tile)
+    b_tile, b_base = describe_operand(operands["b"], atom.shape[1], True)
+    a_tile, a_base = describe_operand(operands["a"], ROWS, False) if a_shared else (None, 0)
+    a = find_starts(a_tile) if a_tile else _find_fragments(operands["a"], atom, "A")
+    b = find_starts(b_tile)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
     if set(c) != {(i, j) for i in range(m) for j in range(n)}:
         raise Refused(f"the registers of {operands['c'].buffer.name} are not those of {m * n} atoms of {atom.stem}")
     bases: dict[str, Index] = {"b": b_base, "a": a_base, "c": _register_base(operands["c"])}
     if not a_shared:
         bases["a"] = _register_base(operands["a"])
-    var = Var(context.fresh("k_atom"), k) if k > 1 and _rises(a, m, k) and _rises(b, n, k) else None
+    var = Var(context.fresh("k_atom"), k) if k > 1 and is_rising(a, m, k) and is_rising(b, n, k) else None
     formals = Formals([operands[s] for s in _SIDES], (True,) * 3, call.scope, [var.name] if var else [])
     row, adds = wgmma_row(atom, not a_shared), call.conditions["accumulate"]
 
@@ -126,8 +132,8 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
     def multiply(step: Index) -> tuple[Step, ...]:
         return tuple(
             Wgmma(
-                row, see("c", c[i, j]), see("a", _at(a, i, step)), see("b", _at(b, j, step)), b_tile.descriptor,
-                a_tile.descriptor if a_tile else None, any_of(less(0, step), adds),
+                row, see("c", c[i, j]), see("a", start_at(a, i, step)), see("b", start_at(b, j, step)),
+                b_tile.descriptor, a_tile.descriptor if a_tile else None, any_of(less(0, step), adds),
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip
@@ -136,7 +142,7 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
     done = () if call.fields.asynchronous else (Commit(PRODUCTS), Wait(PRODUCTS))
     name = "_".join(["wgmma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
     block = formals.block(name, (Fence(), *products, *done), context.op)
-    lies = {s: _spell(t, d) for s, t, d in (("a", a_tile, "M"), ("b", b_tile, "N")) if t}
+    lies = {s: spell_tile(t, d) for s, t, d in (("a", a_tile, "M"), ("b", b_tile, "N")) if t}
     choices = (
         Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), _explain_atom(call, atom)),
         Choice("descriptors", lies, (), "compared with what the hardware reads"),
@@ -151,20 +157,26 @@ def _explain_atom(call: Call, atom: MmaAtom) -> str:
     return f"{why}; the last 13 bits of a float32 are dropped" if atom.a == TFLOAT32 else why
 
 
-def _spell(tile: DescribedTile, rows: str) -> str:
+def spell_tile(tile: DescribedTile, rows: str) -> str:
     lies = tile.descriptor
     swizzle = f"{lies.swizzle_bytes}B" if lies.swizzle_bytes else "unswizzled"
+    swizzle += f" of {lies.chunk_bytes}B chunks" if lies.chunk_bytes != CHUNK_BYTES else ""
     return f"{'K' if lies.along == 'k' else rows}-major {swizzle}"
 
 
 # ---------------------------------------------------------------- shared memory
-def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedTile, Index]:
-    """The matrices of a region, and where the region begins before chunks trade places. Raises Refused."""
+def describe_operand(
+    operand: Operand, rows: int, transposed: bool, engine: str = WGMMA
+) -> tuple[DescribedTile, Index]:  # fmt: skip
+    """The matrices of a region as an engine reads them, and where the region begins before chunks trade places.
+
+    Raises Refused.
+    """
     region, buffer, size = operand.region, operand.buffer, operand.elem_bytes
-    swizzle_bytes = _swizzle_bytes(region, buffer)
+    mode = _mode_of(region, buffer, engine)
     linear = find_places(operand).get("m", np.zeros(shape_of_matrix(region), np.int64))
     try:
-        tile = describe_places((linear.T if transposed else linear) * size, size, swizzle_bytes, rows)
+        tile = describe_places((linear.T if transposed else linear) * size, size, mode, rows)
     except LayoutError as error:
         raise Refused(f"{region.text}: {error}") from None
     whole = row_major(buffer.shape) if isinstance(buffer.layout, SwizzleLayout) else tile_of(buffer.layout)
@@ -178,15 +190,15 @@ def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedT
     return tile, base
 
 
-def _swizzle_bytes(region: Region, tile: Buffer) -> int:
-    """Which of the hardware's swizzles a tile has, of which a region is told where there is none. Raises Refused."""
+def _mode_of(region: Region, tile: Buffer, engine: str = WGMMA) -> SwizzleMode:
+    """Which of an engine's swizzles a tile has, of which a region is told where there is none. Raises Refused."""
     try:
-        return swizzle_bytes_of(tile.layout, tile.dtype)
+        return mode_of(tile.layout, tile.dtype, engine)
     except LayoutError as error:
         raise Refused(f"{region.text}: {error}") from None
 
 
-def _starts(tile: DescribedTile) -> Starts:
+def find_starts(tile: DescribedTile) -> Starts:
     return {(i, s): start for i, row in enumerate(tile.starts) for s, start in enumerate(row)}
 
 
@@ -211,13 +223,13 @@ def _find_fragments(operand: Operand, atom: MmaAtom, name: str) -> Starts:
     return starts
 
 
-def _rises(starts: Starts, count: int, steps: int) -> bool:
+def is_rising(starts: Starts, count: int, steps: int) -> bool:
     """Whether each row's matrices begin at the same distance from one another along K."""
     return all(starts[i, s] == starts[i, 0] + s * (starts[i, 1] - starts[i, 0]) and starts[i, 1] > starts[i, 0]
                for i in range(count) for s in range(steps))  # fmt: skip
 
 
-def _at(starts: Starts, row: int, step: Index) -> Index:
+def start_at(starts: Starts, row: int, step: Index) -> Index:
     if isinstance(step, int):
         return starts[row, step]
     return add(starts[row, 0], mul(step, starts[row, 1] - starts[row, 0]))

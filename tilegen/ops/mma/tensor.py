@@ -1,0 +1,154 @@
+"""The steps of mma by tcgen05: one thread starts a product for each atom and step along K, with sums in tensor memory.
+
+Sources: PTX ISA, tcgen05.mma (kinds, shapes, data path layout D), "Matrix descriptors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tilegen.decisions import PICKED, Candidate, Choice
+from tilegen.index import Index, Var, add, any_of, equal, less
+from tilegen.kept import keep
+from tilegen.layouts import MmaAtom
+from tilegen.ops.formals import Formals
+from tilegen.ops.mma.atoms import TCGEN05, extents_of, is_named, list_atoms, tensor_row
+from tilegen.ops.mma.held import find_places, shape_of_matrix
+from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
+from tilegen.ops.op import Planned, plan_one
+from tilegen.ops.operand import Context, Operand, Refused
+from tilegen.plan import Ref, Step, TensorMma, When, repeat
+from tilegen.scopes import SCOPES, threads_of
+from tilegen.spec.data import Buffer, Call
+
+_SIDES = ("c", "a", "b")
+Columns = Mapping[tuple[int, int], int]
+
+
+def refuse_tensor(call: Call, context: Context) -> str | None:
+    """Why tcgen05 cannot carry out a call, before any layout is looked at."""
+    buffers = {name: region.buffer for name, region in call.regions.items()}
+    if not buffers["c"].traits.has_cells:
+        return f"c must be in tensor memory, not in {buffers['c'].traits.words}"
+    for name in ("a", "b"):
+        if not buffers[name].traits.is_pooled:
+            return f"{name} must be in shared memory, not in {buffers[name].traits.words}"
+    if "tcgen05" not in context.arch.features:
+        return f"{context.arch.name} has no tcgen05, which is sm_100a's"
+    if call.fields.order != "auto":
+        return "one instruction multiplies all of N, and M's go one by one: leave 'order' out"
+    if not call.fields.asynchronous:
+        return "the product is done when its thread hears so: 'async: true', and 'commit: {barrier: ..}' behind it"
+    if SCOPES[call.scope].size(context.launch.threads) != context.launch.threads:
+        return f"one thread starts a product, and there are several {call.scope}s here: 'scope: role', or none"
+    if not list_atoms(call, TCGEN05):
+        a, b, c = (buffers[name].dtype for name in ("a", "b", "c"))
+        hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
+        return f"no atom of tcgen05 multiplies {a} by {b} into {c}{hint}"
+    return None
+
+
+@keep
+def choose_tensor_atom(call: Call) -> MmaAtom:
+    """The atom that is named, or that with the largest M, then N, that divide the product's. Raises Refused."""
+    m, n, k = extents_of(call)
+    fitting = [a for a in _list_fitting(call) if is_named(a, call.fields.atom)]
+    if not fitting:
+        what = "no atom of tcgen05, 128 x 8 to 256 x 32 bytes of K, divides"
+        if call.fields.atom != "auto":
+            what = f"the atom {call.fields.atom} does not divide"
+        raise Refused(f"{what} a product of {m} x {n} x {k}")
+    return max(fitting, key=lambda a: (a.shape[0], a.shape[1]))
+
+
+def _list_fitting(call: Call) -> list[MmaAtom]:
+    m, n, k = extents_of(call)
+    found = [a for a in list_atoms(call, TCGEN05) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
+    return [a for a in found if a.shape[0] == LANES]
+
+
+LANES = 128  # rows of data path layout D, one in each lane: PTX ISA, tcgen05, "Data Path Layout Organization"
+
+
+def reject_tensor_layout(call: Call, tile: Buffer) -> str | None:
+    """Why no descriptor says how this product's shared operand lies with the layout that ``tile`` has, or None."""
+    try:
+        atom = choose_tensor_atom(call)
+        for name, rows in (("a", atom.shape[0]), ("b", atom.shape[1])):
+            region = call.regions[name]
+            if region.buffer.name == tile.name and (reason := explain_lie(region, tile, rows, name == "b", TCGEN05)):
+                return reason
+    except Refused as refusal:
+        return str(refusal)
+    return None
+
+
+def plan_tensor(call: Call, context: Context) -> Planned:
+    """A product for each atom and step along K, started by the first thread. Raises Refused."""
+    atom = choose_tensor_atom(call)
+    operands = {name: context.operand(call, name) for name in _SIDES}
+    a_tile, a_base = describe_operand(operands["a"], atom.shape[0], False, TCGEN05)
+    b_tile, b_base = describe_operand(operands["b"], atom.shape[1], True, TCGEN05)
+    m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
+    c, (lane, column) = _find_columns(operands["c"], atom), _begin_of(operands["c"])
+    a, b = find_starts(a_tile), find_starts(b_tile)
+    var = Var(context.fresh("k_atom"), k) if k > 1 and is_rising(a, m, k) and is_rising(b, n, k) else None
+    flat = (False, True, True)
+    formals = Formals([operands[s] for s in _SIDES], flat, call.scope, [var.name] if var else [])
+    adds, row = call.conditions["accumulate"], tensor_row(atom)
+
+    def see(side: str, base: Index, at: Index) -> Ref:
+        return formals.see(_SIDES.index(side), operands[side].memory[add(base, at)])
+
+    def see_sums(at: int) -> Ref:
+        return formals.see(0, operands["c"].memory[lane, add(column, at)])
+
+    def multiply(step: Index) -> tuple[Step, ...]:
+        return tuple(
+            TensorMma(
+                row, atom.name, see_sums(c[i, j]), see("a", a_base, start_at(a, i, step)),
+                see("b", b_base, start_at(b, j, step)), a_tile.descriptor, b_tile.descriptor,
+                any_of(less(0, step), adds),
+            )
+            for i in range(m) for j in range(n)
+        )  # fmt: skip
+
+    products = repeat(var, multiply(var)) if var else tuple(s for step in range(k) for s in multiply(step))
+    name = "_".join(["mma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
+    block = formals.block(name, products, context.op)
+    first = equal(threads_of(call.scope, context.launch.threads)[0], 0)
+    why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
+    choices = (
+        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
+        Choice("descriptors", {"a": spell_tile(a_tile, "M"), "b": spell_tile(b_tile, "N")}, (),
+               "compared with what the hardware reads"),
+        Choice("products", {"per_run": m * n * k}, (), "of one thread, done when what it commits has arrived"),
+    )  # fmt: skip
+    return plan_one(context, When(first, (block,)), choices, (("atom", atom.name),))
+
+
+def _begin_of(operand: Operand) -> tuple[Index, Index]:
+    """The lane and the element of it where a region begins."""
+    place = operand.buffer.layout.place(operand.region.begins, operand.buffer.counted_shape)
+    return place.get("TLane", 0), place.get("TCol", 0)
+
+
+def _find_columns(operand: Operand, atom: MmaAtom) -> Columns:
+    """The first element, from the region's, of the accumulator of each atom. Raises Refused where it lies otherwise."""
+    places, shape = find_places(operand), shape_of_matrix(operand.region)
+    lane, column = (places.get(axis, np.zeros(shape, np.int64)) for axis in ("TLane", "TCol"))
+    rows, columns, _ = atom.shape
+    if _begin_of(operand)[0] != 0 or (lane != np.arange(shape[0])[:, None] % rows).any():
+        raise Refused(f"row r of a product is in lane r of tensor memory, and {operand.region.text} lies otherwise")
+    starts = {
+        (i, j): int(column[i * rows, j * columns]) for i in range(shape[0] // rows) for j in range(shape[1] // columns)
+    }
+    for (i, j), start in starts.items():
+        block = column[i * rows : (i + 1) * rows, j * columns : (j + 1) * columns]
+        if (block != start + np.arange(columns)).any():
+            raise Refused(
+                f"column n of a product is n columns on in tensor memory, and {operand.region.text} lies otherwise"
+            )
+    return starts
