@@ -129,7 +129,7 @@ def multiply_steps(gemm: Gemm, shared: Sequence[Memory], acc: Memory, barriers: 
     k, s, (full, free, done) = Var("k", gemm.trips + 1), Var("s", 4), barriers
     slot, size = mod(k, gemm.stages), DTYPES[gemm.a].bytes
     formals = [replace(m, shape=(int(m.shape[0]) // gemm.stages,)) for m in shared]  # type: ignore[arg-type]
-    lies = [MatrixDescriptor(rows, size, "k", SWIZZLE, 16, 8 * SWIZZLE) for rows in (ROWS, gemm.n)]
+    lies = [MatrixDescriptor(rows, size, "k", SWIZZLE, 16, 8 * SWIZZLE, "tcgen05") for rows in (ROWS, gemm.n)]
     adds: Index = less(0, add(mul(k, 4), s))
     atom = f"tcgen05.m{ROWS}n{gemm.n}k{gemm.depth}.{gemm.types}"
     a, b = (m[mul(s, gemm.depth)] for m in formals)

@@ -13,13 +13,16 @@ import pytest
 from tests.faults.parts import change_parts
 from tests.nvcc.compile import compile_text, requires_nvcc
 from tests.tensor.plans import GEMMS, Gemm, plan_gemm, plan_round_trip, tensor_memory, wid_in_wg
+from tests.text.run import requires_gxx
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.index import Index, Var, add, mul
-from tilegen.plan import TENSOR_LOADS, Barrier, Block, Move, Plan, Role, Step, Wait, flat_memory
-from tilegen.render import launch_info, render
+from tilegen.plan import TENSOR_LOADS, Barrier, Block, MatrixDescriptor, Move, Plan, Role, Step, Wait, flat_memory
+from tilegen.plan.descriptors import TCGEN05
+from tilegen.render import launch_info, render, render_prelude
 from tilegen.render.c_text import cell_address
 from tilegen.render.tensor_memory import find_allocator
 
+SWIZZLES = (0, 32, 64, 128)
 LINES = 'extern "C" __global__'
 DISASSEMBLER = next(filter(None, map(shutil.which, ("cuobjdump", "nvdisasm"))), None)
 requires_disassembler = pytest.mark.skipif(
@@ -121,6 +124,41 @@ def test_a_product_says_its_shape_and_types(name: str, form: str, said: str) -> 
     assert re.search(rf"// {said}\n +tcgen05_mma_{gemm.kind}\(acc, [^;]*, {form}, 0 < k \* 4 \+ s\);", text)
     assert f"tcgen05.mma.cta_group::1.kind::{gemm.kind} [%0], %1, %2, %3, adds;" in text
     assert "tcgen05_descriptor<16, 1024, 128>(sa) + s * 2" in text
+
+
+LIES = [
+    *(MatrixDescriptor(128, 2, along, swizzle, 4096, 1024, TCGEN05) for along in ("k", "mn") for swizzle in SWIZZLES),
+    MatrixDescriptor(128, 4, "mn", 128, 8192, 1024, TCGEN05, 32),
+    MatrixDescriptor(64, 1, "k", 0, 128, 262128, TCGEN05),
+]
+
+
+@requires_gxx
+def test_the_preludes_descriptor_is_the_one_that_is_proved(tmp_path: Path) -> None:
+    """The function of the prelude, compiled for the CPU, against MatrixDescriptor.encode."""
+    starts, plan = (0, 1024, 0x2020, 0x38000 - 16), plan_gemm(Gemm())
+    calls = [call_of(replace(plan, name="k"), lies) for lies in LIES]
+    shown = "".join(f'std::printf("%llx\\n", {call}((const void *){at}ul));' for call in calls for at in starts)
+    source = tmp_path / "descriptors.cpp"
+    source.write_text(
+        "#include <cstdio>\n#define __device__\n#define __forceinline__ inline\n"
+        "static unsigned long long __cvta_generic_to_shared(const void *p) { return (unsigned long long)p; }\n"
+        f"{render_prelude(plan)['tcgen05_descriptor']}\nint main() {{ {shown} }}\n"
+    )
+    subprocess.run(["g++", "-std=c++17", str(source), "-o", str(tmp_path / "run")], check=True)
+    printed = subprocess.run([tmp_path / "run"], capture_output=True, text=True, check=True).stdout.split()
+    assert [int(x, 16) for x in printed] == [lies.encode(at) for lies in LIES for at in starts]
+
+
+def call_of(plan: Plan, lies: MatrixDescriptor) -> str:
+    """What a product of an operand that lies so calls."""
+
+    def other(x: object) -> object:
+        return lies if isinstance(x, MatrixDescriptor) and x.rows == 128 else None
+
+    found = re.search(r"(tcgen05_descriptor<[^>]*>)\(sa\)", render(change_parts(plan, other)))
+    assert found
+    return found[1]
 
 
 def test_registers_stay_behind_the_wait_that_brings_them() -> None:

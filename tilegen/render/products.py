@@ -7,6 +7,7 @@ from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.index import div, multiple, to_c
+from tilegen.layouts import find_atom
 from tilegen.plan import (
     PRODUCTS,
     QUEUES,
@@ -26,7 +27,8 @@ from tilegen.plan import (
     flatten,
     subscript,
 )
-from tilegen.plan.descriptors import CHUNK_BYTES
+from tilegen.plan.descriptors import CHUNK_BYTES, TCGEN05
+from tilegen.plan.instruction_descriptor import InstructionDescriptor
 from tilegen.plan.instructions import BOX, READS
 from tilegen.render.c_text import element, elems_of, is_zero, pointer
 from tilegen.render.names import held_registers
@@ -67,8 +69,7 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     lies, args = {"a": step.a_lies, "b": step.b_lies}, []
     for o in step.via.operands:
         place, matrix = getattr(step, o.field), lies.get(o.field)
-        helper = "tcgen05_descriptor"
-        args.append(pointer(place) if matrix is None else _write_descriptor(page, place, matrix, helper))
+        args.append(pointer(place) if matrix is None else _write_descriptor(page, place, matrix))
     sums, *types = step.atom.split(".")[-3:]
     shape = f"m{step.a_lies.rows}n{step.b_lies.rows}k{step.a_lies.depth}"
     majors = [f", {x} along {'M' if x == 'a' else 'N'}" for x, matrix in lies.items() if matrix.along == "mn"]
@@ -77,25 +78,22 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     return str(page.steps.instruction(step.via.prelude, args, note))
 
 
-_SUMS = {"f16": 0, "f32": 1, "s32": 2}
-_FORMATS = {"f16": 0, "bf16": 1, "tf32": 2, "e4m3": 0, "e5m2": 1, "u8": 0, "s8": 1}
-
-
 def _encode_instruction(step: TensorMma) -> int:
-    """The instruction's descriptor (PTX ISA, tcgen05: Instruction descriptor)."""
-    sums, a, b = step.atom.split(".")[-3:]
-    majors = (step.a_lies.along == "mn") << 15 | (step.b_lies.along == "mn") << 16
-    rows = step.b_lies.rows // 8 << 17 | step.a_lies.rows // 16 << 24
-    return _SUMS[sums] << 4 | _FORMATS[a] << 7 | _FORMATS[b] << 10 | majors | rows
+    """The descriptor of the instruction that a step is."""
+    atom, a, b = find_atom(step.atom), step.a_lies, step.b_lies
+    return InstructionDescriptor(a.rows, b.rows, atom.a, atom.b, atom.c, a.along, b.along).encode()
 
 
-def _write_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor, helper: str = "matrix_descriptor") -> str:
+def _write_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:
     """The descriptor of a matrix that starts at a place; one of the whole memory, and 16 bytes on for each 1 added."""
-    helper = f"{page.use(helper)}<{matrix.leading_bytes}, {matrix.stride_bytes}, {matrix.swizzle_bytes}>"
+    helper = page.use("tcgen05_descriptor" if matrix.engine == TCGEN05 else "matrix_descriptor")
+    parts = [matrix.leading_bytes, matrix.stride_bytes, matrix.swizzle_bytes]
+    parts += [matrix.chunk_bytes] if matrix.chunk_bytes != CHUNK_BYTES else []
+    call = f"{helper}<{', '.join(map(str, parts))}>"
     at, each = subscript(place), CHUNK_BYTES // place.memory.elem_bytes
     if is_zero(at) or each < 1 or multiple(at) % each:
-        return f"{helper}({pointer(place)})"
-    return f"{helper}({place.memory.name}) + {to_c(div(at, each))}"
+        return f"{call}({pointer(place)})"
+    return f"{call}({place.memory.name}) + {to_c(div(at, each))}"
 
 
 def keep_words(page: Page, memories: Iterable[Memory]) -> list[tuple[str, int]]:
