@@ -74,7 +74,7 @@ class Plan:
     ctas_per_sm: int = 0  # that must fit at once, which caps registers; 0: as many as do
     overlaps: bool = False  # launched while the kernel before may still run
     trust: Trust = field(default=Trust())
-    stamps: int = 0  # records of the buffer that each thread which stamps has; 0: nobody does
+    stamps: int = 0  # for how many each thread that stamps has place in the buffer; 0: nobody stamps
 
     @property
     def threads(self) -> int:
