@@ -41,13 +41,17 @@ class Budget:
 
 @dataclass(frozen=True)
 class State:
-    """How far a run is: candidates that are done and that are left, the best, and about how many seconds are left."""
+    """How far a run is: candidates that are done and that are left, the best, and about how many seconds are left.
+
+    ``is_last``: the best few take turns once more.
+    """
 
     done: int
     left: int
     best: Record | None
     first: Record | None
     seconds_left: float
+    is_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -335,6 +339,7 @@ class Run:
         future = self.engine.submit(measurer, time_task, asked, self.terms.meter, *kernels)
         timed = _Timed(self.candidates[keys[0]], future, "", time.monotonic())
         while future.status == "pending" and measurer in self.engine.list_workers() and not self.is_late(timed):
+            self.watch(replace(self.state(), is_last=True))
             wait_for([future], _LOOK_SECONDS)
         if future.status == "finished":
             timing = future.result()

@@ -208,10 +208,8 @@ def _tune(
     with append_to(path) as keep:
         run = Run(engine, terms, keep, watch)
         run.resume(known, sort_candidates([plain, *listed], plain.key))
-        try:
-            run.finish(is_again=True) if wishes.again else run.go()
-        finally:
-            engine.close_devices(meter)
+        run.finish(is_again=True) if wishes.again else run.go()
+        engine.close_devices(meter)
     records = sorted(run.records.values(), key=lambda r: r.median_us)
     best = choose_best(records)
     if best is None:
