@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 CHUNK_BYTES = 16  # swizzles move whole chunks, and all fields count in them
-WIDE_BYTES, WIDE_ELEM_BYTES = 32, 4  # chunks that one swizzle of tcgen05 moves, and the elements in it, along M or N
+# Chunks that one swizzle of tcgen05 moves, its rows, and the elements that it is for, along M or N.
+WIDE_BYTES, WIDE_ROW_BYTES, WIDE_ELEM_BYTES = 32, 128, 4
 DEPTH_BYTES = 32  # that one instruction multiplies of each row along K, whatever the type
 GROUP = 8  # rows, or steps along K, that follow one another at a pitch of their own
 MODES = {0: 0, 128: 1, 64: 2, 32: 3}  # bytes of a swizzle -> its number in bits 62 and 63
@@ -120,10 +121,10 @@ class MatrixDescriptor:
             sizes = f"elements of {' or '.join(map(str, most))} bytes may lie along M or N, not of {self.elem_bytes}"
             return f"only {sizes}" if self.engine == WGMMA else f"in chunks of 16 bytes only {sizes}"
         found = self.engine, self.along, self.elem_bytes, self.swizzle_bytes, self.chunk_bytes
-        if found == (TCGEN05, "mn", WIDE_ELEM_BYTES, 128, WIDE_BYTES):
+        if found == (TCGEN05, "mn", WIDE_ELEM_BYTES, WIDE_ROW_BYTES, WIDE_BYTES):
             return ""
         what = f"{self.engine}'s elements of {self.elem_bytes} bytes along {self.along} in rows of {self.swizzle_bytes}"
-        wide = f"{WIDE_ELEM_BYTES} bytes along mn trade places by {WIDE_BYTES} bytes, in rows of 128"
+        wide = f"{WIDE_ELEM_BYTES} bytes along mn trade places by {WIDE_BYTES} bytes, in rows of {WIDE_ROW_BYTES}"
         return f"only tcgen05's elements of {wide}, not {what} by {self.chunk_bytes}"
 
     def offsets(self) -> Ints:

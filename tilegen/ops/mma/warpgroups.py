@@ -17,11 +17,12 @@ from tilegen.kept import keep
 from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
 from tilegen.ops.formals import Formals
 from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms, wgmma_row
-from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
+from tilegen.ops.mma.descriptors import DescribedTile, SwizzleMode, describe_places, mode_of
 from tilegen.ops.mma.held import Fragments, find_places, hold, read_fragments, shape_of_matrix
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
+from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
 
@@ -82,7 +83,7 @@ def reject_layout(call: Call, tile: Buffer) -> str | None:
         for name, rows in (("a", ROWS), ("b", atom.shape[1])):
             region = call.regions[name]
             if region.buffer.name == tile.name:
-                _swizzle_bytes(region, tile)  # most swizzles are none that wgmma knows: no more need be known of them
+                _mode_of(region, tile)  # most swizzles are none that wgmma knows: no more need be known of them
                 if reason := explain_lie(region, tile, rows, name == "b"):
                     return reason
     except Refused as refusal:
@@ -159,6 +160,7 @@ def _explain_atom(call: Call, atom: MmaAtom) -> str:
 def spell_tile(tile: DescribedTile, rows: str) -> str:
     lies = tile.descriptor
     swizzle = f"{lies.swizzle_bytes}B" if lies.swizzle_bytes else "unswizzled"
+    swizzle += f" of {lies.chunk_bytes}B chunks" if lies.chunk_bytes != CHUNK_BYTES else ""
     return f"{'K' if lies.along == 'k' else rows}-major {swizzle}"
 
 
@@ -171,10 +173,10 @@ def describe_operand(
     Raises Refused.
     """
     region, buffer, size = operand.region, operand.buffer, operand.elem_bytes
-    swizzle_bytes = _swizzle_bytes(region, buffer)
+    mode = _mode_of(region, buffer, engine)
     linear = find_places(operand).get("m", np.zeros(shape_of_matrix(region), np.int64))
     try:
-        tile = describe_places((linear.T if transposed else linear) * size, size, swizzle_bytes, rows)
+        tile = describe_places((linear.T if transposed else linear) * size, size, mode, rows)
     except LayoutError as error:
         raise Refused(f"{region.text}: {error}") from None
     whole = row_major(buffer.shape) if isinstance(buffer.layout, SwizzleLayout) else tile_of(buffer.layout)
@@ -188,10 +190,10 @@ def describe_operand(
     return tile, base
 
 
-def _swizzle_bytes(region: Region, tile: Buffer) -> int:
-    """Which of the hardware's swizzles a tile has, of which a region is told where there is none. Raises Refused."""
+def _mode_of(region: Region, tile: Buffer, engine: str = WGMMA) -> SwizzleMode:
+    """Which of an engine's swizzles a tile has, of which a region is told where there is none. Raises Refused."""
     try:
-        return swizzle_bytes_of(tile.layout, tile.dtype)
+        return mode_of(tile.layout, tile.dtype, engine)
     except LayoutError as error:
         raise Refused(f"{region.text}: {error}") from None
 
