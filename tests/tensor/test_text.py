@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults.parts import change_parts
 from tests.nvcc.compile import compile_text, requires_nvcc
-from tests.tensor.plans import GEMMS, Gemm, plan_gemm, plan_round_trip, tensor_memory, wid_in_wg
+from tests.tensor.plans import GEMMS, Gemm, plan_alone, plan_gemm, plan_round_trip, tensor_memory, wid_in_wg
 from tests.text.run import requires_gxx
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.index import Index, Var, add, mul
@@ -247,6 +247,15 @@ def test_what_one_thread_starts_stands_in_no_loop(name: str, tmp_path: Path) -> 
     product = "UTCIMMA" if name == "s8 by u8" else "UTCHMMA"
     assert sass.count(product) == 4 and sass.count("UTCBAR") == 2 and sass.count("UTMALDG.2D") == 2
     assert sass.count("LDTM.x32") == 2 and sass.count("UTMASTG.2D") == (2 if name == "by TMA" else 0)
+    assert _LOOP not in sass and "STL" not in sass
+
+
+@requires_disassembler
+def test_nor_in_a_role_of_many_warps(tmp_path: Path) -> None:
+    text = render(plan_alone(3))
+    assert "    const bool elected = is_elected() && threadIdx.x < 32;\n" in text and "multiply(elected, " in text
+    sass = read_sass(text, tmp_path)
+    assert sass.count("UTCHMMA") == 4 and sass.count("UTCBAR") == 1 and sass.count("UTMALDG.2D") == 2
     assert _LOOP not in sass and "STL" not in sass
 
 
