@@ -8,31 +8,28 @@ from typing import Any
 import numpy as np
 
 from tilegen.access import distinct
-from tilegen.index import Index
 from tilegen.interpret.address import check_int, check_start, find, locate, value_of
 from tilegen.interpret.clocks import Clocks
-from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
-from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
+from tilegen.interpret.memory import Virtual, fetch
 from tilegen.interpret.order import Shadow
 from tilegen.interpret.phases import SlotsOfCtas
+from tilegen.interpret.pooled import Holding, Shared
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
-from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
+from tilegen.interpret.site import Site
+from tilegen.interpret.slots import check_queue, peer_of, slot_of
 from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.updaters import NEVER
 from tilegen.interpret.updates import check_box_update
 from tilegen.plan import (
     QUEUES,
     TMA_UNIT_BYTES,
-    Arrive,
-    Await,
     Commit,
     Effects,
     Move,
     Ref,
-    Slot,
     Tma,
     Touch,
     Wait,
@@ -72,23 +69,18 @@ def _fetch(src: Touch, site: Site) -> tuple[Array, Holding | None]:
 
 def commit(step: Commit, site: Site) -> None:
     """Each thread closes its open group."""
-    _check_queue("commit", step.queue, site)
+    check_queue("commit", step.queue, site)
     site.machine.flights.commit(step.queue, site.group)
 
 
 def wait(step: Wait, site: Site) -> None:
     """The older groups of each thread have landed: for this thread, as if it had made the copies now."""
-    _check_queue("wait", step.queue, site)
+    check_queue("wait", step.queue, site)
+    if step.pending and not QUEUES[step.queue].commit:
+        site.fail(MALFORMED, f"a wait for {step.queue} is for all of it, not for all but {step.pending}")
     landed = site.machine.flights.land(step.queue, step.pending, site.group)
     if site.machine.log is not None:
         site.machine.log.finish(step, landed, site)
-
-
-def _check_queue(what: str, queue: str, site: Site) -> None:
-    if queue not in QUEUES:
-        site.fail(MALFORMED, f"no queue is called {queue}")
-    if QUEUES[queue].together == "warpgroup":
-        require_whole_warpgroups(f"{what}: {queue}", site)
 
 
 def names_of(site: Site, *refs: Ref) -> tuple[str, ...]:
@@ -213,7 +205,7 @@ def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, si
             continue
         granules, who = _granules(shared, cells[row], row, site.group)
         refuse_unfenced(SharedAccess(shared, granules, who, row), "fills", site)
-        clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
+        clash = shadow.write_by_agent(granules[:, None], who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "fills", granules[:, None], _at(shared, row), site)
         shared.own(granules)
     shared.pool.cells[shared.size][cells] = bits
@@ -241,7 +233,7 @@ class Sending:
 def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     group, clocks = site.group, site.clocks
     store, flat, inside = _elements(step, site)
-    agent = site.machine.phases.sender_of(group)
+    agent = group.crew.agent_of("stores", group.warp)
     clocks.ticks[agent] += 1
     bits = _drain(step, shared, cells, agent, site)
     who = np.repeat(np.arange(len(group)), inside.sum(1))
@@ -278,7 +270,7 @@ def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) ->
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", row)
         if shared.family:
             shared.refuse_others(granules[:, None], site)
-        clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
+        clash = shadow.read_by_agent(granules[:, None], who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
         refuse_unfenced(SharedAccess(shared, granules, who, row), "reads", site)
     result: Array = shared.pool.cells[shared.size].take(cells)
@@ -314,12 +306,13 @@ class SharedAccess:
     granules: Array
     who: Group  # as often as there are granules
     row: int
+    known: Array | None = None  # what it is ordered after, a row for each warp; None: what warps know
 
 
 def refuse_unfenced(access: SharedAccess, verb: str, site: Site, reader: str = "TMA") -> None:
     """Raise where the async proxy would not see a plain write that each of ``who`` is ordered after."""
     shared, granules = access.shared, access.granules
-    shadow = shared.pool.shadow
+    shadow = shared.pool.shadow.seen_with(access.known)
     bad = np.flatnonzero(shadow.is_unfenced(granules, access.who))
     if len(bad):
         first = granules[bad[0]]
@@ -328,68 +321,3 @@ def refuse_unfenced(access: SharedAccess, verb: str, site: Site, reader: str = "
         _, what = shared.where(int(bad[0]), granules[:, None])
         message = f"{verb} {what}, which a thread wrote {how}: {reader} may not see that in order"
         site.fail(UNFENCED, message, access.row, other_op=int(shadow.writer_op[first]), insert=("sync: async",))
-
-
-# ---------------------------------------------------------------- mbarriers
-def slot_of(slot: Slot, site: Site) -> Array:
-    """The number of the slot for each thread."""
-    if slot.barrier not in site.machine.plan.barriers:
-        site.fail(MALFORMED, f"barrier {slot.barrier.name} is none of the plan's")
-    value = site.group.spread(value_of(read_text(slot.at), site))
-    bad = (value < 0) | (value >= slot.barrier.slots)
-    if bad.any():
-        row = int(bad.argmax())
-        message = f"{slot.barrier.name} has no slot {int(value[row])}, only {slot.barrier.slots}"
-        site.fail(OUT_OF_BOUNDS, message, row)
-    return value
-
-
-def peer_of(rank: Index, site: Site) -> Array:
-    """The simulated CTA of a rank in each thread's cluster."""
-    value, crew = site.group.spread(value_of(read_text(rank), site)), site.group.crew
-    bad = (value < 0) | (value >= np.prod(crew.cluster))
-    if bad.any():
-        row = int(bad.argmax())
-        site.fail(OUT_OF_BOUNDS, f"no CTA of a cluster of {crew.cluster} has rank {int(value[row])}", row)
-    return crew.peer(site.group.cta, value)
-
-
-def arrive(step: Arrive, site: Site) -> None:
-    """Each thread announces the bytes and arrives; or its copies do, when they have landed."""
-    slot = slot_of(step.slot, site)
-    if step.landed:
-        _arrive_landed(step, slot, site)
-        return
-    cta = site.group.cta if step.rank is None else peer_of(step.rank, site)
-    phases, log, slots = site.machine.phases, site.machine.log, SlotsOfCtas(step.slot.barrier, slot, cta)
-    if log is not None:
-        log.arrive(step, slot, cta, phases.current(slots), site)
-    phases.arrive(slots, step.bytes, site.group, site)
-
-
-def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
-    """What the threads have in flight lands by itself: for those who wait for the phase that this completes, not for
-    the threads. The phase tells of the copies alone, of nothing else that the threads did.
-    """
-    _check_queue("arrive", step.landed, site)
-    if not QUEUES[step.landed].arrive or step.bytes or step.rank is not None:
-        site.fail(MALFORMED, f"what lands in {step.landed} does not arrive so")
-    phases, group = site.machine.phases, site.group
-    slots = SlotsOfCtas(step.slot.barrier, slot, group.cta)
-    agent = phases.agent_of(slots)
-    site.clocks.ticks[distinct(agent)] += 1
-    site.clocks.copiers.update(agent.tolist())
-    site.machine.flights.hand_over(step.landed, group, agent)
-    if site.machine.log is not None:
-        site.machine.log.arrive(step, slot, group.cta, phases.current(slots), site)
-    phases.arrive(slots, 0, group, site, agent)
-
-
-def await_phase(step: Await, site: Site) -> Blocked | None:
-    """Each thread waits until the phase of its parity has completed."""
-    parity = site.group.spread(value_of(read_text(step.parity), site))
-    phases, barrier, slot, log = site.machine.phases, step.slot.barrier, slot_of(step.slot, site), site.machine.log
-    blocked, slots = phases.wait(barrier, slot, parity, site.group, site), SlotsOfCtas(barrier, slot, site.group.cta)
-    if log is None:
-        return blocked
-    return after(blocked, lambda: log.wait(step, slot, phases.current(slots) - 1, site))

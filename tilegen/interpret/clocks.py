@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 
+from tilegen.interpret.tensor_clocks import TensorClocks
 from tilegen.interpret.threads import Array, Crew, Group
 
 
@@ -22,6 +25,14 @@ class Clocks:
         self.end_epochs(warps)
         self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
         self.copiers: set[int] = set()  # agents that copies by cp.async were handed to
+        self.before: Array | None = None  # of ``knowing``: what the warps know
+        self.tensor = TensorClocks(crew, self.known) if crew.kinds.has_tensor_memory else None
+
+    def knowing(self, known: Array) -> Clocks:
+        """These clocks for accesses that are ordered after what ``known`` says, a row for each warp."""
+        other = copy(self)
+        other.known, other.before = known, self.known
+        return other
 
     def now(self, group: Group) -> Array:
         """The epoch of each thread's warp."""
@@ -50,6 +61,8 @@ class Clocks:
         result: Array = known.copy()
         result[:, : self.crew.seats_of_warps] = 0
         result[:, self.crew.seat_of[np.array(sorted(self.copiers), np.int64)]] = 0
+        if self.tensor is not None:
+            result[:, self.tensor.all_seats] = 0
         return result
 
     def learn(self, warps: Array, agents: Array, ticks: Array) -> None:
@@ -80,6 +93,8 @@ class Clocks:
 
     def meet(self, warps: Array, team: Array) -> None:
         """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""
+        if self.tensor is not None:
+            self.tensor.meet(warps)
         order = np.argsort(team, kind="stable")
         warps, team = warps[order], team[order]
         starts = np.flatnonzero(np.diff(team, prepend=-1))

@@ -17,7 +17,22 @@ import numpy as np
 from tilegen.interpret.fault import FaultFound
 from tilegen.interpret.flights import Flight
 from tilegen.interpret.threads import Array, Crew, Cta, Group
-from tilegen.plan import PRODUCTS, Arrive, Await, Block, Plan, Repeat, Role, Stamp, Step, Sync, Tma, Wait, effects
+from tilegen.plan import (
+    PRODUCTS,
+    TENSOR,
+    Arrive,
+    Await,
+    Block,
+    Plan,
+    Repeat,
+    Role,
+    Stamp,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    effects,
+)
 from tilegen.scopes import SCOPES
 
 ARRIVES, WAITS, MEETS = "arrive", "wait", "sync"
@@ -200,7 +215,7 @@ class Log:
     # ---- queues
     def start(self, flight: Flight, names: tuple[str, ...], each_bytes: int, site: Actor) -> None:
         """Threads start what they will wait for by groups of a queue."""
-        what = PRODUCTS_STARTED if flight.queue == PRODUCTS else COPY_STARTED
+        what = PRODUCTS_STARTED if flight.queue in (PRODUCTS, TENSOR) else COPY_STARTED
         for own, ((_, n),) in _split(site.group):
             found = [{"threads": n, "bytes": n * each_bytes, "names": names, "scope": flight.queue}]
             (event,) = self._add(what, own, site, found)

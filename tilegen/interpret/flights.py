@@ -11,11 +11,11 @@ from typing import Protocol
 import numpy as np
 
 from tilegen.interpret.fault import NEVER_AWAITED
-from tilegen.interpret.memory import Filling, Holding
 from tilegen.interpret.order import Shadow
+from tilegen.interpret.pooled import Filling, Holding
 from tilegen.interpret.reporting import Reporter
 from tilegen.interpret.threads import Array, Group
-from tilegen.plan import PRODUCTS, QUEUES
+from tilegen.plan import PRODUCTS, QUEUES, TENSOR, TENSOR_LOADS, TENSOR_STORES
 
 
 class Cargo(Protocol):
@@ -62,6 +62,23 @@ class Copies:
 
     def holds(self, store: object, element: int) -> bool:
         return False
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What that which is in flight in a queue is called, and the statements that land it: of groups, all but {}."""
+
+    name: str
+    due: tuple[str, str]
+
+
+_COPIES = _Words("asynchronous copy", ("commit", "wait: {}"))
+_WORDS = {
+    PRODUCTS: _Words("product", ("commit: mma", "wait: {{mma: {}}}")),
+    TENSOR: _Words("product", ("commit: {{barrier: NAME}}", "wait: {{barrier: NAME}}")),
+    TENSOR_LOADS: _Words("load of tensor memory", ("", "wait: {{tmem: 0}}")),
+    TENSOR_STORES: _Words("store to tensor memory", ("", "wait: {{tmem: 0}}")),
+}
 
 
 @dataclass
@@ -151,9 +168,8 @@ class Flights:
     def _due(self, flight: Flight, row: int) -> tuple[str, ...]:
         """The statements that land what is in flight of a thread that started it."""
         later = int(self.committed[flight.queue][flight.who.thread[row]] - flight.number[row])
-        if flight.queue == PRODUCTS:
-            return (f"wait: {{mma: {later - 1}}}",) if later else ("commit: mma", "wait: {mma: 0}")
-        return (f"wait: {later - 1}",) if later else ("commit", "wait: 0")
+        words = _WORDS.get(flight.queue, _COPIES)
+        return tuple(x.format(later - 1) for x in words.due[1:]) if later else tuple(x.format(0) for x in words.due)
 
     def refuse_leftovers(self) -> None:
         """Raise for copies that the kernel's end finds in flight."""
@@ -162,8 +178,7 @@ class Flights:
             thread = int(flight.who.thread[row])
             is_open = self.committed[flight.queue][thread] == flight.number[row]
             what = "no commit follows it" if is_open else "no wait lands it"
-            each = ("commit: mma", "wait: {mma: 0}") if flight.queue == PRODUCTS else ("commit", "wait: 0")
-            due = each if is_open else each[1:]
-            kind = "product" if flight.queue == PRODUCTS else "asynchronous copy"
-            message = f"this {kind} is still in flight when the kernel ends: {what}"
+            words = _WORDS.get(flight.queue, _COPIES)
+            due = tuple(x.format(0) for x in (words.due if is_open else words.due[1:]))
+            message = f"this {words.name} is still in flight when the kernel ends: {what}"
             flight.site.fail(NEVER_AWAITED, message, row, insert=due)

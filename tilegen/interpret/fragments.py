@@ -15,7 +15,7 @@ import numpy as np
 from tilegen.arithmetic import TFLOAT32, Domain
 from tilegen.interpret.address import locate, value_of
 from tilegen.interpret.fault import MALFORMED
-from tilegen.interpret.memory import Registers
+from tilegen.interpret.memory import MOST_OWED, Registers
 from tilegen.interpret.reading import Root, read_text
 from tilegen.interpret.site import Site, require_whole_warps
 from tilegen.interpret.threads import Array, Group
@@ -25,7 +25,6 @@ from tilegen.plan import LDMATRIX_TRANS, MATRIX_ROW_ELEMS, STMATRIX_TRANS, Effec
 from tilegen.scopes import SCOPES
 from tilegen.spaces import Space
 
-MOST_OWED = 32  # products that are made as one: 512 bytes of K hold them for BLAS
 HELD_AS = {TFLOAT32: "float32"}  # what holds the elements of a type
 _LANES = SCOPES["warp"].threads
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +12,32 @@ from typing import Any
 import numpy as np
 
 from tilegen.arithmetic import TYPED, Domain
-from tilegen.index import Index, evaluate
+from tilegen.index import Index, evaluate, multiple
 from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret.clocks import Clocks
+from tilegen.interpret.cores import Cores
 from tilegen.interpret.events import Log
 from tilegen.interpret.flights import Flights
-from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
+from tilegen.interpret.memory import Input, Paged, Registers, Virtual
 from tilegen.interpret.phases import Phases
+from tilegen.interpret.pooled import Pool, Shared
 from tilegen.interpret.reading import MemoryPlace, Root, form
+from tilegen.interpret.tensor_memory import COLUMN_BYTES, Cells, TensorMemory
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.interpret.updated import Contributions, Updated
-from tilegen.interpret.watched import Watched
-from tilegen.plan import PRODUCTS, Memory, Plan, Repeat, Touch, begin, flatten, walk
+from tilegen.interpret.watched import Carried, Flying, Watched
+from tilegen.plan import (
+    PRODUCTS,
+    TENSOR_LOADS,
+    TENSOR_STORES,
+    Memory,
+    Plan,
+    Repeat,
+    Touch,
+    begin,
+    flatten,
+    walk,
+)
 
 _LEAST_APART = 1 << 20  # whole pages of an array
 
@@ -47,7 +62,8 @@ class Machine:
         self.views: dict[tuple[object, ...], MemoryPlace] = {}  # by form: several views of an array have its name
         self.outputs: dict[str, Paged | Updated] = {}
         self.uses = survey(plan)
-        self.watched: list[weakref.ref[Watched]] = []  # registers that wgmma has a hand in
+        self.cores = Cores(self.clocks)
+        self.watched: list[weakref.ref[Flying]] = []  # registers that wgmma, or tensor memory, has a hand in
         self.shapes: dict[str, int] = {}  # of wgmmas, each with a number
         self.gatherings: dict[object, Gathering] = {}  # of roles, before trips are left out
         self.runs: dict[object, int] = {}  # of loops that are cut, by role and the trips around
@@ -60,6 +76,8 @@ class Machine:
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
         updates = any(uses[m.name].is_updated for m in shared if m.name in uses)
+        columns = self.plan.tensor_columns if any(m.traits.has_cells for m in self.plan.memories) else 0
+        self.tensor = TensorMemory(self.clocks, columns, find_grain(self.plan), self.domain)
         pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16), self.domain, updates)
         if self.crew.cases:
             spans = [np.max(self.number(m.span)) for m in self.plan.memories if m.traits.is_array]
@@ -82,6 +100,8 @@ class Machine:
             return self.new_registers(memory, shape[0])
         if memory.traits.is_pooled:
             return Shared(memory, pool)
+        if memory.traits.has_cells:
+            return Cells(memory, self.tensor)
         if not memory.traits.is_array:
             raise TypeError(f"interpret/machine.py does not know {memory.traits.words}")
         if values is not None and (memory.access == "in" or not use.is_written):
@@ -96,16 +116,17 @@ class Machine:
 
     def new_registers(self, memory: Memory, elems: int) -> Registers:
         """Registers of all threads that nothing has written yet."""
-        if not self.uses.get(memory.name, Use()).is_multiplied:
+        use = self.uses.get(memory.name, Use())
+        if not use.is_multiplied and not use.is_carried:
             return Registers(memory, self.crew, elems, self.domain)
-        store = Watched(memory, self.crew, elems, self.domain)
+        store: Flying = (Carried if use.is_carried else Watched)(memory, self.crew, elems, self.domain)
         self.watched = [w for w in self.watched if w() is not None] + [weakref.ref(store)]
         return store
 
     def fence_registers(self, group: Group) -> None:
         """What the threads did with their registers is done before their wgmmas after this."""
         for store in self.watched:
-            if (found := store()) is not None:
+            if isinstance(found := store(), Watched):
                 found.fence(group)
 
     def roles_of(self, loop: str) -> set[str]:
@@ -122,7 +143,8 @@ class Machine:
     def pending(self) -> object:
         """What is awaited and what is in flight, to compare with another time: counted from now."""
         registers = tuple(found.pending() for store in self.watched if (found := store()) is not None)
-        return self.phases.pending(), self.flights.pending(), registers
+        tensor = self.clocks.tensor.pending() if self.clocks.tensor is not None else ()
+        return self.phases.pending(), self.flights.pending(), registers, tensor
 
     def count(self, steps: int, group: Group) -> None:
         """Count steps that a group has carried out, for all sizes that its CTAs run with."""
@@ -160,8 +182,8 @@ CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory, wgmma reads them
 
 @dataclass(frozen=True)
 class Use:
-    """How a plan touches a memory: the fewest elements in one access, whether it reads, writes, by wgmma too, and
-    updates atomically.
+    """How a plan touches a memory: the fewest elements in one access, whether it reads, writes, by wgmma too, updates
+    atomically, and carries it to or from tensor memory.
     """
 
     least_elems: int = 1
@@ -169,6 +191,7 @@ class Use:
     is_written: bool = False
     is_multiplied: bool = False
     is_updated: bool = False
+    is_carried: bool = False
 
 
 def survey(plan: Plan) -> dict[str, Use]:
@@ -182,6 +205,7 @@ def survey(plan: Plan) -> dict[str, Use]:
             row = visit.effects.instruction
             multiplies = row is not None and row.queue == PRODUCTS
             updates = row is not None and row.function != ""
+            carries = row is not None and row.queue in (TENSOR_LOADS, TENSOR_STORES)
             for t in visit.effects.touches:
                 spot = visit.position.spots.get(t.ref.memory.name)
                 name, elems = spot.root.name if spot else t.ref.memory.name, _grain_elems(t)
@@ -189,6 +213,7 @@ def survey(plan: Plan) -> dict[str, Use]:
                 uses[name] = Use(
                     min(old.least_elems, elems), old.is_read or t.reads, old.is_written or t.writes,
                     old.is_multiplied or multiplies, old.is_updated or (updates and t.writes),
+                    old.is_carried or carries,
                 )  # fmt: skip
     return uses
 
@@ -199,3 +224,16 @@ def _grain_elems(touch: Touch) -> int:
         return touch.elems
     memory = touch.ref.memory
     return 1 if memory.traits.is_array else max(1, CHUNK_BYTES // memory.elem_bytes)
+
+
+def find_grain(plan: Plan) -> int:
+    """The bytes that all accesses of tensor memory begin at multiples of, and have multiples of: at most 16."""
+    grain = CHUNK_BYTES
+    for role in plan.roles:
+        for visit in walk(role.steps, begin(role.threads)):
+            for t in visit.effects.touches:
+                root, flat = visit.position.flat(t.ref)
+                if root.traits.has_cells:
+                    each = (t.elems, multiple(flat), multiple(root.pitches[0]))
+                    grain = math.gcd(grain, root.offset_bytes, *(n * root.elem_bytes for n in each))
+    return max(grain, COLUMN_BYTES)

@@ -7,29 +7,14 @@ ends the epochs of the warps that meet and tells each of them what the others kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
 
 import numpy as np
 
+from tilegen.interpret.clashes import NOBODY, REACHES, TOGETHER, Clash, clash_with_agent, find_reach, say_if_unheard
 from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.updaters import MANY, NEVER, NOTHING, Updaters, note_touches
-from tilegen.scopes import SCOPES
-
-NOBODY, TOGETHER = -1, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
-REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that syncs have; "": none reaches that far
-
-
-@dataclass(frozen=True)
-class Clash:
-    """An access that nothing orders after an earlier one; ``entry`` is its index in the access's granules."""
-
-    entry: int
-    other: str  # in words: who touched it before
-    other_op: int
-    needs: str  # one of REACHES
-    in_flight: bool = False  # the other is an asynchronous copy that has not been waited for
-    agent: int = NOBODY  # which of the CTA's agents makes it, if one does
 
 
 class Shadow:
@@ -57,6 +42,16 @@ class Shadow:
         self.read_cluster = np.full(granules, NOBODY, np.int32)
         self.readers_in_flight = np.zeros(granules if reads else 0, np.int32)
         self.updaters = Updaters(self.crew, granules) if updates else None
+
+    def seen_with(self, known: Array | None) -> Shadow:
+        """The same shadow for accesses that are ordered after what ``known`` says, a row for each warp (None: after
+        what the warps know).
+        """
+        if known is None:
+            return self
+        other = copy(self)
+        other.clocks = self.clocks.knowing(known)
+        return other
 
     def grow(self, granules: int) -> None:
         """Room for more granules, untouched."""
@@ -115,17 +110,20 @@ class Shadow:
         mine = (self.writer[at] == group.warp[:, None]) & (self.writer_lane[at] == TOGETHER)
         self.writer_lane[at[mine]] = MANY
 
-    def write_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
-        """Record an agent's writes of granules ``g``, each begun by a thread ``who``; None if each is ordered."""
-        clash = self._after_write(g[:, None], who) or self._after_reads(g[:, None], who)
-        clash = clash or self._after_updates(g[:, None], who)
-        self.take_for_agent(g, agent, op)
+    def write_by_agent(
+        self, at: Array, who: Group, agent: Array, op: int, goes_on: Array | None = None
+    ) -> Clash | None:  # fmt: skip
+        """Record writes of granules ``at`` by an agent for each of the threads ``who`` that begin them; None if each is
+        ordered. ``goes_on``: those that need not be ordered after the last write.
+        """
+        clash = self._after_write(at, who, goes_on) or self._after_reads(at, who) or self._after_updates(at, who)
+        self.take_for_agent(at, agent[:, None], op)
         return clash
 
-    def read_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
-        """Record an agent's reads of granules ``g``; None if each is ordered after its last write."""
-        clash = self._after_write(g[:, None], who) or self._after_updates(g[:, None], who)
-        self.take_by_agents(g[:, None], agent, op)
+    def read_by_agent(self, at: Array, who: Group, agent: Array, op: int) -> Clash | None:
+        """Record reads of granules ``at`` by agents; None if each is ordered after its last write."""
+        clash = self._after_write(at, who) or self._after_updates(at, who)
+        self.take_by_agents(at, agent, op)
         return clash
 
     def is_open(self, g: Array, warps: Array) -> bool:
@@ -230,26 +228,30 @@ class Shadow:
         entry = int(np.flatnonzero(lost)[0])
         return entry, int(self.writer[at.ravel()[entry]])
 
-    def _after_write(self, at: Array, group: Group) -> Clash | None:
+    def _after_write(self, at: Array, group: Group, goes_on: Array | None = None) -> Clash | None:
         if self._is_long_ago(self.writer_epoch[at]):
             return None
         g, who = _entries(at, group)
         writer, epoch = self.writer[g], self.writer_epoch[g]
         bad = self._is_unordered(g, epoch, who)
+        if goes_on is not None:
+            bad &= ~goes_on.ravel()
         if self.shared_by_all:
             bad |= (self.crew.cluster_of[writer] != who.cluster) & (writer != NOBODY)
         if not bad.any():
             return None
         entries = np.flatnonzero(bad)
-        reach = self._reach(writer[entries], who.warp[entries])
+        reach = find_reach(self.crew, writer[entries], who.warp[entries])
         worst = int(np.argmax(reach))
         entry, scope = int(entries[worst]), REACHES[reach[worst]]
         lane, op = int(self.writer_lane[g[entry]]), int(self.writer_op[g[entry]])
         other = self._name(int(writer[entry]), lane)
         if writer[entry] >= self.crew.all_warps:
-            return self._clash_with_agent(entry, int(writer[entry]), int(who.warp[entry]), "fills", op)
+            found = Clash(entry, "fills", op, scope, agent=int(writer[entry]), tick=int(epoch[entry]))
+            return clash_with_agent(self.clocks, found, int(who.warp[entry]))
         if epoch[entry] != NEVER:
-            return Clash(entry, f"{other} wrote", op, scope)
+            found = Clash(entry, f"{other} wrote", op, scope)
+            return say_if_unheard(self.clocks, found, (int(writer[entry]), int(epoch[entry])), int(who.warp[entry]))
         is_own = scope == "warp" and lane == who.lane[entry]
         return Clash(entry, f"an asynchronous copy of {other} still fills", op, "" if is_own else scope, True)
 
@@ -299,40 +301,23 @@ class Shadow:
         (epochs, lanes, ops), each = tables, np.arange(len(g))
         seen, now = epochs[g], self.clocks.now(who)
         unordered = seen > self.clocks.known[who.warp, : self.crew.seats]
-        unordered[each, who.seat] = (seen[each, who.seat] == now) & (lanes[g, who.seat] != who.lane)
+        own = seen[each, who.seat]
+        unordered[each, who.seat] = (own >= np.maximum(now, 1)) & (lanes[g, who.seat] != who.lane)
         if not unordered.any():
             return None
         entries, seats = np.nonzero(unordered)
         others = self.crew.warp_in_seat[who.cluster[entries], seats]
-        reach = self._reach(others, who.warp[entries])
+        reach = find_reach(self.crew, others, who.warp[entries])
         worst = int(np.argmax(reach))
         entry, seat = int(entries[worst]), int(seats[worst])
         op = int(ops[g[entry], seat])
         if others[worst] >= self.crew.all_warps:
-            return self._clash_with_agent(entry, int(others[worst]), int(who.warp[entry]), "reads", op)
+            agent, tick = int(others[worst]), int(seen[entry, seat])
+            return clash_with_agent(
+                self.clocks, Clash(entry, "reads", op, "", agent=agent, tick=tick), int(who.warp[entry])
+            )
         other = self._name(int(others[worst]), int(lanes[g[entry], seat]))
         return Clash(entry, f"{other} {does}", op, REACHES[reach[worst]])
-
-    def _clash_with_agent(self, entry: int, agent: int, warp: int, verb: str, op: int) -> Clash:
-        copies = "cp.async" if agent in self.clocks.copiers else "TMA"
-        who = "wgmma" if self.crew.multiplies(agent) else copies
-        other = f"{who} {verb}, as far as warp {warp % self.crew.warps} knows: it has not waited for that"
-        return Clash(entry, other, op, "", True, (agent - self.crew.all_warps) % self.crew.agents)
-
-    def _reach(self, a: Array, b: Array) -> Array:
-        """Which of REACHES is the narrowest that holds both warps."""
-        warps, crew = self.crew.warps, self.crew
-        same_cta, reach = a // warps == b // warps, np.full(len(a), REACHES.index(""))
-        reach[crew.cluster_of[a] == crew.cluster_of[b]] = REACHES.index("cluster")
-        reach[same_cta] = REACHES.index("cta")
-        together = same_cta & (crew.role_of[a % warps] == crew.role_of[b % warps])
-        if len(crew.roles) > 1:
-            reach[together] = REACHES.index("role")
-        if crew.threads % 128 == 0 and crew.threads > 128:  # a CTA that is one warpgroup is called a CTA
-            reach[together & (a % warps // 4 == b % warps // 4)] = REACHES.index("warpgroup")
-        reach[a == b] = REACHES.index("warp")
-        reach[a >= crew.all_warps] = len(REACHES) - 1  # an agent: no sync alone orders it
-        return reach
 
     def _name(self, warp: int, lane: int) -> str:
         cta, warp = divmod(warp, self.crew.warps)

@@ -10,27 +10,48 @@ import numpy as np
 from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import ENDED, MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC, PHASE_UNKNOWN
 from tilegen.interpret.reporting import Reporter
-from tilegen.interpret.threads import Array, Crew, Group
-from tilegen.plan import PRODUCTS, TMA_STORE, Barrier, Plan, all_steps, effects
+from tilegen.interpret.threads import Agents, Array, Crew, Group
+from tilegen.plan import (
+    PRODUCTS,
+    TENSOR,
+    TENSOR_LOADS,
+    TENSOR_STORES,
+    TMA_STORE,
+    Arrive,
+    Barrier,
+    Plan,
+    Role,
+    all_steps,
+    effects,
+    flatten,
+)
 from tilegen.scopes import SCOPES
 
 WARPGROUP = SCOPES["warpgroup"].threads
 MOST_BYTES = (1 << 20) - 1  # PTX ISA, mbarrier: the range of tx-count
 
 
-def count_agents(plan: Plan) -> int:
-    """The agents of each CTA: one for each slot of each barrier, which loads what is reported there; one for each warp,
-    which stores what its threads start; one for each warpgroup, which multiplies what that starts.
-    """
+def count_agents(plan: Plan) -> Agents:
+    """The agents of each CTA that a plan has work for."""
     rows = (effects(step).instruction for step in all_steps(plan))
-    stores = any(row is not None and row.queue == TMA_STORE.queue for row in rows)
-    return sum(b.slots for b in plan.barriers) + (-(-plan.threads // 32) if stores else 0) + count_products(plan)
+    queues = {row.queue for row in rows if row is not None}
+    of_warps = {"stores": TMA_STORE.queue, "cores": TENSOR, "reads": TENSOR_LOADS, "writes": TENSOR_STORES}
+    counts = {kind: -(-plan.threads // 32) for kind, queue in of_warps.items() if queue in queues}
+    products = -(-plan.threads // WARPGROUP) if PRODUCTS in queues else 0
+    return Agents(sum(b.slots for b in plan.barriers), products=products, **counts)
 
 
-def count_products(plan: Plan) -> int:
-    """The agents of each CTA that multiply."""
-    found = (effects(step).instruction for step in all_steps(plan))
-    return -(-plan.threads // WARPGROUP) if any(row is not None and row.queue == PRODUCTS for row in found) else 0
+def _list_commits(role: Role) -> list[str]:
+    """The barriers at which a role's products arrive, in the order of the text."""
+    return [s.slot.barrier.name for s in flatten(role.steps) if isinstance(s, Arrive) and s.landed == TENSOR]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What agents, one for each of some threads, arrive for: ``known`` says what comes before, a row for each."""
+
+    agent: Array
+    known: Array
 
 
 @dataclass(frozen=True)
@@ -49,6 +70,8 @@ class Phases:
         self.crew, self.clocks = crew, clocks
         self.first: dict[str, int] = {}  # the agent of slot 0: TMA loads that report to a slot
         self.starts: dict[int, tuple[Reporter, int]] = {}  # agent: the step that last started one, and its thread
+        self.commits_in_text = [_list_commits(role) for role in plan.roles]
+        self.commits: dict[int, list[tuple[int, str]]] = {}  # of agents of tcgen05: ticks, and where they are told
         self.reached = np.zeros((len(crew.ctas), crew.seats), np.int32)  # the epoch of a seat's last arrival
         self.reachers: dict[tuple[int, int], tuple[Reporter, int]] = {}  # CTA and seat of another: the step, its thread
         agents = 0
@@ -79,25 +102,19 @@ class Phases:
         result: Array = self.phase[slots.barrier.name][slots.cta, slots.slot]
         return result
 
-    def sender_of(self, group: Group) -> Array:
-        """The agent that stores what each thread starts."""
-        slots = sum(known.shape[1] for known in self.left.values())
-        result: Array = self.crew.agent(group.cta, slots + group.warp % self.crew.warps)
-        return result
-
     def multiplier_of(self, group: Group) -> Array:
         """The agent that multiplies what each thread's warpgroup starts."""
-        first = self.crew.agents - self.crew.products
+        first = self.crew.kinds.first("products")
         result: Array = self.crew.agent(group.cta, first + group.warp % self.crew.warps // (WARPGROUP // 32))
         return result
 
     def arrive(
-        self, slots: SlotsOfCtas, announced: int, group: Group, site: Reporter, agent: Array | None = None
+        self, slots: SlotsOfCtas, announced: int, group: Group, site: Reporter, work: Work | None = None
     ) -> None:  # fmt: skip
         """Each thread announces bytes and arrives, in a CTA each; what it knew is known to who waits for the phase.
 
         Other CTAs hear of no thread's accesses where the barrier orders a CTA alone. A thread must know that the
-        phase before is complete: else it may be that one that it arrives for. ``agent``: not the threads arrive but an
+        phase before is complete: else it may be that one that it arrives for. ``work``: not the threads arrive but an
         agent for each, whose work alone is known then.
         """
         barrier, slot, cta = slots.barrier, slots.slot, slots.cta
@@ -116,11 +133,10 @@ class Phases:
         if (self.missing[name][at] > MOST_BYTES).any():
             site.fail(MISCOUNTED, f"{name} waits for more than {MOST_BYTES} bytes at once", 0)
         known = self.clocks.past(group.warp)
-        if agent is not None:
-            known[:, : self.crew.seats] = 0  # facts hold whoever tells them
-            known[np.arange(len(group)), self.crew.seat_of[agent]] = self.clocks.ticks[agent]
+        if work is not None:
+            known[:, : self.crew.seats] = work.known[:, : self.crew.seats]  # facts hold whoever tells them
             np.maximum.at(self.gained[name], at, known)
-            self._bring(barrier, agent, site)
+            self._bring(barrier, work.agent, site)
             return
         far = np.flatnonzero(cta != group.cta)
         if barrier.order == "cta":
@@ -148,6 +164,11 @@ class Phases:
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
         self._bring(barrier, agent, site)
+
+    def note_commits(self, barrier: Barrier, agents: Array) -> None:
+        """What these agents have done up to now is told at a barrier."""
+        for agent in agents.tolist():
+            self.commits.setdefault(agent, []).append((int(self.clocks.ticks[agent]), barrier.name))
 
     def _bring(self, barrier: Barrier, agent: Array, site: Reporter) -> None:
         """What an agent for each thread was started for is there; somebody has to wait for it."""
@@ -249,12 +270,23 @@ class Phases:
             for name, left in self.left.items()
         )
 
-    def awaiting(self, agent: int) -> tuple[str, ...]:
-        """The statements that wait for what an agent of a CTA does; only the thread that starts a store can wait."""
-        if self.crew.products and agent >= self.crew.agents - self.crew.products:
+    def awaiting(self, agent: int, tick: int, is_sum: bool = False) -> tuple[str, ...]:
+        """The statements that wait for what an agent does up to a tick; only who starts a store can wait.
+
+        ``is_sum``: for the sums of products, not for the operands that they read.
+        """
+        number = (agent - self.crew.all_warps) % self.crew.agents
+        kind = self.crew.kinds.kind_of(number)
+        if kind == "products":
             return ("wait: {mma: 0}",)
+        if kind == "cores":
+            names = [name for at, name in self.commits.get(agent, ()) if at >= tick]
+            in_text = self.commits_in_text[int(self.crew.role_of[number - self.crew.kinds.first("cores")])]
+            name = in_text[-1] if is_sum and in_text else names[0] if names else ""
+            wait = f"wait: {{barrier: {name or 'NAME'}}}"
+            return (wait,) if name else ("commit: {barrier: NAME}", wait)
         for name, left in self.left.items():
-            if self.first[name] <= agent < self.first[name] + left.shape[1]:
+            if self.first[name] <= number < self.first[name] + left.shape[1]:
                 return (f"wait: {{barrier: {name}}}",)
         return "wait: 0", "sync: cta"
 
@@ -269,8 +301,9 @@ class Phases:
                 message = f"arrives in {where}, which may have ended: none of its threads has waited for that"
                 site.fail(ENDED, message, row, insert=("sync: cluster",))
         for agent, (site, row) in self.starts.items():
-            cta, number = divmod(agent - self.crew.all_warps, self.crew.agents)
+            cta, tick = (agent - self.crew.all_warps) // self.crew.agents, int(self.clocks.ticks[agent])
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
-            if not (self.clocks.known[warps, self.crew.seat_of[agent]] >= self.clocks.ticks[agent]).any():
-                message = "no thread has waited for this copy when the kernel ends"
-                site.fail(NEVER_AWAITED, message, row, insert=self.awaiting(number))
+            if not (self.clocks.known[warps, self.crew.seat_of[agent]] >= tick).any():
+                what = "commit" if self.crew.kind_of(agent) == "cores" else "copy"
+                message = f"no thread has waited for this {what} when the kernel ends"
+                site.fail(NEVER_AWAITED, message, row, insert=self.awaiting(agent, tick))

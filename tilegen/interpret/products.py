@@ -4,46 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import Any, NoReturn
+from functools import cache
+from typing import Any
 
 import numpy as np
 
-from tilegen.access import distinct
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
-from tilegen.interpret.address import check_start, find, locate, value_of
-from tilegen.interpret.asynchronous import SharedAccess, names_of, refuse_unfenced
+from tilegen.interpret.address import locate, value_of
+from tilegen.interpret.asynchronous import names_of
 from tilegen.interpret.clocks import Clocks
-from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
-from tilegen.interpret.fragments import (
-    HELD_AS,
-    MOST_OWED,
-    held_as,
-    holders,
-    multiply_fragments,
-    require_registers,
-)
-from tilegen.interpret.memory import Shared
-from tilegen.interpret.order import TOGETHER, Shadow
+from tilegen.interpret.fault import MALFORMED
+from tilegen.interpret.fragments import held_as, holders, multiply_fragments, require_registers
+from tilegen.interpret.matrices import TEAM, find_problem, of_warpgroups, read_matrix, same_in_a_team
+from tilegen.interpret.memory import MOST_OWED
+from tilegen.interpret.order import Shadow
 from tilegen.interpret.reading import read_text
-from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.watched import Watched
 from tilegen.layouts import ATOMS, MmaAtom
-from tilegen.plan import Effects, Fence, MatrixDescriptor, Touch, Wgmma
-from tilegen.plan.descriptors import CHUNK_BYTES
-from tilegen.scopes import SCOPES
-
-_LANES = SCOPES["warp"].threads
-_TEAM = SCOPES["warpgroup"].threads
+from tilegen.plan import Effects, Fence, Touch, Wgmma
 
 
 @cache
 def _elements_of_holders(atom: MmaAtom, elems: int) -> Array:
     """Which element of its sum, row after row, each register of each thread of a warpgroup holds."""
     lane, register = holders(atom, "C")
-    held = np.full((_TEAM, elems), -1)
+    held = np.full((TEAM, elems), -1)
     held[lane, register] = np.arange(lane.size).reshape(lane.shape)
     assert held.min() == 0 and lane.size == held.size, f"{atom.name}: not every register holds an element of its own"
     return held.ravel()
@@ -93,8 +80,9 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     (written,) = touched.written
     first, second = (next(t for t in touched.touches if t.ref is ref) for ref in (step.a, step.b))
     agent = machine.phases.multiplier_of(group)
-    site.clocks.ticks[distinct(agent)] += 1
-    adds = _same_in_a_team(value_of(read_text(step.accumulate), site), "accumulate", site).astype(bool)
+    readers = of_warpgroups(agent, site)
+    site.clocks.ticks[readers.agent] += 1
+    adds = same_in_a_team(value_of(read_text(step.accumulate), site), "accumulate", site).astype(bool)
     c_store, c_columns = _watched(written, atom, "C", site)
     parts = [(c_store, c_columns, False)]
     if first.matrix is None:
@@ -102,9 +90,9 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
         parts.append((a_store, a_columns, True))
         a = _of_team(a_store.lend(a_columns, group, site), atom, "A", group, machine.domain)
     else:
-        a = _read_matrix(first, first.matrix, atom.dtype("A"), agent, site)
+        a = read_matrix(first, first.matrix, atom.dtype("A"), readers, site)
     assert second.matrix is not None
-    b = _read_matrix(second, second.matrix, atom.dtype("B"), agent, site).swapaxes(1, 2)
+    b = read_matrix(second, second.matrix, atom.dtype("B"), readers, site).swapaxes(1, 2)
     shape = machine.shapes.setdefault(atom.name, len(machine.shapes) + 1)
     c_store.sum_up(c_columns, shape, group, site)
     _add_product(a, b, adds, _Accumulators(atom, c_store, c_columns), site)
@@ -187,30 +175,15 @@ def _atom_of(step: Wgmma, site: Site) -> MmaAtom:
     if atom is None:
         site.fail(MALFORMED, f"there is no {name}")
     for matrix, rows in ((step.a_lies, 64), (step.b_lies, atom.shape[1])):
-        if matrix is not None and (problem := _problem(matrix, rows, atom)):
+        if matrix is not None and (problem := find_problem(matrix, rows, atom)):
             site.fail(MALFORMED, f"{name}: {problem}")
     return atom
-
-
-def _problem(matrix: MatrixDescriptor, rows: int, atom: MmaAtom) -> str:
-    if (matrix.rows, matrix.depth) != (rows, atom.shape[2]):
-        return f"it multiplies {rows} rows of {atom.shape[2]}, not {matrix.rows} of {matrix.depth}"
-    return matrix.problem()
-
-
-def _same_in_a_team(value: Any, what: str, site: Site) -> Array:
-    """A value of each thread that all of a warpgroup must have."""
-    values = site.group.spread(value)
-    teams = values[site.group.by_lane].reshape(-1, _TEAM)
-    if (teams != teams[:, :1]).any():
-        site.fail(MALFORMED, f"{what} differs between threads of a warpgroup")
-    return values
 
 
 def _of_team(bits: Array, atom: MmaAtom, operand: str, group: Group, domain: Domain) -> Array:
     """The matrices that warpgroups hold, (warpgroups, rows, columns), from the bits of each thread."""
     stored = domain.stored(held_as(atom, operand))
-    held = np.ascontiguousarray(bits[group.by_lane]).view(stored).reshape(-1, _TEAM * bits.shape[1])
+    held = np.ascontiguousarray(bits[group.by_lane]).view(stored).reshape(-1, TEAM * bits.shape[1])
     lane, register = holders(atom, operand)
     result: Array = held.take(lane * bits.shape[1] + register, axis=1)
     return result
@@ -222,109 +195,6 @@ def _watched(touch: Touch, atom: MmaAtom, operand: str, site: Site) -> tuple[Wat
     require_registers(root, touch, operand, atom, site)
     assert isinstance(root.store, Watched)
     return root.store, slice(flat, flat + touch.elems)
-
-
-def _read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, agent: Array, site: Site) -> Array:
-    """A matrix in shared memory, (warpgroups, rows, depth), which the agents read until they are waited for."""
-    place, group = find(touch.ref, site), site.group
-    shared, held = place.root.store, HELD_AS.get(dtype, dtype)
-    if not place.root.memory.traits.is_pooled or touch.ref.memory.dtype != held:
-        found = f"{place.root.memory.space} {touch.ref.memory.dtype}"
-        site.fail(MALFORMED, f"wgmma reads {held} in shared memory by a descriptor, not {found}")
-    start = _same_in_a_team(place.flat, f"where {touch.ref.memory.name} is read", site) * shared.size + shared.offset
-    firsts = np.arange(len(group))[group.by_lane][::_TEAM]  # of each warpgroup: its first thread
-    off = start % matrix.pattern_bytes >= matrix.room_bytes
-    if (off | (start % 16 > 0)).any():
-        bad = int(np.argmax(off | (start % 16 > 0)))
-        where = f"byte {int(start[bad])}, {int(start[bad]) % matrix.pattern_bytes} from a multiple of"
-        site.fail(MISALIGNED, f"a matrix of {shared.name} begins at {where} {matrix.pattern_bytes}", bad)
-    check_start(place.root.memory, matrix.pattern_bytes, "a matrix", site)
-    byte = matrix.swap_chunks(start[firsts][:, None] + _chunks_of(matrix))
-    inside = (byte >= shared.offset) & (byte + CHUNK_BYTES <= shared.offset + place.root.span * shared.size)
-    if not inside.all():
-        _refuse_outside(shared, place.root.span, matrix, start[firsts], firsts, site)
-    byte += group.cta[firsts][:, None] * shared.pool.bytes
-    _borrow_all(shared, byte, firsts, agent[firsts], site)
-    bits = shared.pool.chunks.take(byte // CHUNK_BYTES, axis=0).view(site.machine.domain.stored(held))
-    parts = bits.reshape(len(firsts), *_chunk_table(matrix), -1)
-    result: Array = parts if matrix.along == "k" else parts.swapaxes(2, 3)
-    return result.reshape(len(firsts), matrix.rows, matrix.depth)
-
-
-def _chunk_table(matrix: MatrixDescriptor) -> tuple[int, int]:
-    """The chunks of a matrix by rows and depth: they have neighbours along K, or along its rows."""
-    elems = CHUNK_BYTES // matrix.elem_bytes
-    return (matrix.rows, matrix.depth // elems) if matrix.along == "k" else (matrix.rows // elems, matrix.depth)
-
-
-@cache
-def _chunks_of(matrix: MatrixDescriptor) -> Array:
-    """Where the chunks of a matrix lie from its start, before they trade places: all that the hardware reads."""
-    elems, offsets = CHUNK_BYTES // matrix.elem_bytes, matrix.offsets()
-    chunks = offsets[:, ::elems] if matrix.along == "k" else offsets[::elems]
-    inside = np.arange(elems) * matrix.elem_bytes
-    parts = chunks[:, :, None] + inside if matrix.along == "k" else chunks[:, None] + inside[:, None]
-    assert np.array_equal(parts.reshape(offsets.shape), offsets) and not (chunks % CHUNK_BYTES).any()
-    result: Array = chunks.ravel()
-    return result
-
-
-def _refuse_outside(
-    shared: Shared, span: int, matrix: MatrixDescriptor, start: Array, firsts: Array, site: Site
-) -> NoReturn:  # fmt: skip
-    """Report the first element that a descriptor reaches beyond a buffer."""
-    byte = matrix.swap_chunks(start[:, None, None] + matrix.offsets())
-    inside = (byte >= shared.offset) & (byte < shared.offset + span * shared.size)
-    row = int(np.flatnonzero(~inside.all((1, 2)))[0])
-    element = (int(byte[row][~inside[row]][0]) - shared.offset) // shared.size
-    message = f"the descriptor reaches element {element} of {shared.name}, which has {span}"
-    site.fail(OUT_OF_BOUNDS, message, int(firsts[row]))
-
-
-def _borrow_all(shared: Shared, byte: Array, firsts: Array, agent: Array, site: Site) -> None:
-    """Each warpgroup's agent reads chunks, a row for each, from now on.
-
-    Mostly all is well, which is seen at once; else one warpgroup after the other says what is not.
-    """
-    shadow, group = shared.pool.shadow, site.group
-    granules = (byte[:, :, None] // shared.pool.grain + np.arange(CHUNK_BYTES // shared.pool.grain)).reshape(
-        len(byte), -1
-    )
-    warps = group.warp[firsts][:, None] + np.arange(_TEAM // _LANES)
-    is_own = not (shared.pool.holds.take(granules) != shared.family).any()
-    if is_own and shadow.is_open(granules, warps):
-        shadow.take_by_agents(granules, agent, site.op)
-        return
-    for row, first in enumerate(firsts):
-        _borrow(shared, distinct(granules[row]), int(first), int(agent[row]), site)
-
-
-def _borrow(shared: Shared, granules: Array, first: int, agent: int, site: Site) -> None:
-    """An agent reads granules from now on; every warp of its warpgroup must be ordered after who wrote them."""
-    shadow, group = shared.pool.shadow, site.group
-    unwritten = shadow.is_unwritten(granules)
-    if unwritten.any():
-        _, what = shared.where(int(np.flatnonzero(unwritten)[0]), granules[:, None])
-        site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", first)
-    shared.refuse_others(granules[:, None], site)
-    rows = [int(np.argmax(group.warp == group.warp[first] + n)) for n in range(_TEAM // _LANES)]
-    warps = [_whole_warp(group, row, len(granules)) for row in rows]
-    for row, who in zip(rows, warps, strict=True):
-        clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent), site.op)
-        report(shadow, clash, "reads", granules[:, None], partial(_where, shared, row), site)
-    for row, who in zip(rows, warps, strict=True):
-        refuse_unfenced(SharedAccess(shared, granules, who, row), "reads", site, "wgmma")
-
-
-def _whole_warp(group: Group, row: int, times: int) -> Group:
-    """The warp of the thread in a row, no lane told from another, so often."""
-    each, lanes = np.full(times, row), np.full(times, TOGETHER)
-    return Group(group.crew, slice(None), group.thread[each], group.cta[each], group.warp[each], lanes)
-
-
-def _where(shared: Shared, row: int, entry: int, granules: Array) -> tuple[int, str]:
-    """``Shared.where`` for granules that one warp reads, of which one thread stands in row ``row``."""
-    return row, shared.where(entry, granules)[1]
 
 
 _BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "wgmma"}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn, Protocol
 
+from tilegen.interpret.clashes import NOBODY, Clash
 from tilegen.interpret.fault import IN_FLIGHT, RACE, SAME_STEP, TWO_CTAS
-from tilegen.interpret.order import NOBODY, Clash, Shadow
+from tilegen.interpret.order import Shadow
 from tilegen.interpret.threads import Array, Group
 
 
@@ -29,8 +30,8 @@ class Reporter(Protocol):
         """The statements that would land the wgmma in flight that has an element of a thread's registers."""
         ...
 
-    def awaiting_agent(self, agent: int) -> tuple[str, ...]:
-        """The statements that wait for what an agent of a CTA does."""
+    def awaiting_agent(self, agent: int, tick: int, shadow: Shadow) -> tuple[str, ...]:
+        """The statements that wait for what an agent does up to a tick with a memory."""
         ...
 
 
@@ -43,8 +44,10 @@ def report(
         return
     thread, what = where(clash.entry, granules)
     if clash.agent != NOBODY:
-        due = site.awaiting_agent(clash.agent)
+        due = site.awaiting_agent(clash.agent, clash.tick, shadow)
         site.fail(IN_FLIGHT, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op, insert=due)
+    if clash.is_unheard:
+        site.fail(RACE, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op)
     if clash.in_flight:
         then = (f"sync: {clash.needs}",) if clash.needs else ()
         due = site.awaiting(shadow, int(granules.ravel()[clash.entry])) + then

@@ -14,7 +14,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret.events import Enough, Log, Record
 from tilegen.interpret.fault import BEFORE_PREVIOUS, DEADLOCK, Fault, FaultFound, Unsteady
 from tilegen.interpret.machine import Machine
-from tilegen.interpret.phases import count_agents, count_products
+from tilegen.interpret.phases import count_agents
 from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
 from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
@@ -102,9 +102,8 @@ def record(
 def gather(plan: Plan, ctas: Sequence[Sequence[int]]) -> Crew:
     """The CTAs with their clusters, and all who do something there."""
     roles = tuple(role.threads for role in plan.roles)
-    agents, products, slots = count_agents(plan), count_products(plan), sum(b.slots for b in plan.barriers)
-    whole, overlaps = whole_clusters(ctas, plan.cluster), plan.overlaps
-    return Crew(whole, plan.threads, plan.cluster, agents, roles, products, slots, overlaps)
+    whole = whole_clusters(ctas, plan.cluster)
+    return Crew(whole, plan.threads, plan.cluster, count_agents(plan), roles, plan.overlaps)
 
 
 def run_to_end(machine: Machine) -> None:

@@ -9,10 +9,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilegen.index import Var
+from tilegen.interpret.clashes import NOBODY
 from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import DISAGREE, PARTIAL_SYNC, Fault, FaultFound
 from tilegen.interpret.machine import Machine
-from tilegen.interpret.order import NOBODY, Shadow
+from tilegen.interpret.order import Shadow
 from tilegen.interpret.reading import MemoryPlace, form
 from tilegen.interpret.threads import Array, Cta, Group
 from tilegen.interpret.wide import Together
@@ -37,6 +38,8 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorFence,
+    TensorMma,
     Tma,
     UnknownStep,
     Wait,
@@ -132,9 +135,9 @@ class Site:
         """The statements that would land the wgmma in flight that has an element of a thread's registers."""
         return self.machine.flights.awaiting_registers(store, thread, element)
 
-    def awaiting_agent(self, agent: int) -> tuple[str, ...]:
-        """The statements that wait for what an agent of a CTA does."""
-        return self.machine.phases.awaiting(agent)
+    def awaiting_agent(self, agent: int, tick: int, shadow: Shadow) -> tuple[str, ...]:
+        """The statements that wait for what an agent does up to a tick with a memory."""
+        return self.machine.phases.awaiting(agent, tick, shadow.writer is self.machine.tensor.pool.shadow.writer)
 
     def rendezvous(self, who: str, roles: tuple[str, ...], warps: Array, team: Array) -> Blocked:
         """Wait until each of the roles has come here as often as this one has; the last to come joins the clocks."""
@@ -226,6 +229,8 @@ WORDS: dict[type, Callable[[Any], str]] = {
     Tma: lambda step: f"TMA {_ends(step)}",
     Sync: lambda step: f"sync: {step.who}",
     Fence: lambda step: "fence",
+    TensorMma: lambda step: f"{step.via.name} -> {step.c.memory.name}",
+    TensorFence: lambda step: f"fence {step.side}",
     Commit: lambda step: "commit",
     Wait: lambda step: "wait",
     Follow: lambda step: "wait: previous",

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.index import Index, Var, to_c
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
-from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
+from tilegen.interpret.asynchronous import commit, load_box, start_copy, store_box, wait
 from tilegen.interpret.fault import MALFORMED, NO_NUMBER, RANGE, FaultFound
 from tilegen.interpret.fetching import run_fetch
 from tilegen.interpret.fragments import load_matrices, store_matrices
@@ -19,6 +19,9 @@ from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_ear
 from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
+from tilegen.interpret.slots import arrive, await_phase
+from tilegen.interpret.tensor_moves import fence, move_cells
+from tilegen.interpret.tensor_products import start_product
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
 from tilegen.interpret.updates import update
@@ -33,6 +36,9 @@ from tilegen.plan import (
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
+    TENSOR_LOAD,
+    TENSOR_PRODUCTS,
+    TENSOR_STORE,
     TMA_LOAD,
     TMA_MULTICAST,
     TMA_REDUCE,
@@ -57,6 +63,7 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorFence,
     Touch,
     UnknownStep,
     Wait,
@@ -340,6 +347,8 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
+    TENSOR_LOAD.name: move_cells, TENSOR_STORE.name: move_cells,
+    **{row.name: start_product for row in TENSOR_PRODUCTS.values()},
     **PRODUCTS, **{row.name: update for row in RED.values()}, **{row.name: store_box for row in TMA_REDUCE.values()},
 }  # fmt: skip
 
@@ -348,6 +357,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
 ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {
     Sync: sync,
     Fence: fence_registers,
+    TensorFence: fence,
     Commit: commit,
     Wait: wait,
     Follow: follow,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -19,24 +19,69 @@ Cta = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
+class Agents:
+    """How many agents of each kind a CTA has, which work asynchronously; their numbers follow in this order.
+
+    ``slots``: one for each mbarrier, which brings what is reported there. ``stores``: of TMA, one for each warp.
+    ``products``: of wgmma, one for each warpgroup. ``cores``: of tcgen05.mma, one for each warp. ``reads``, ``writes``:
+    of tensor memory by tcgen05.ld and .st, one for each warp.
+    """
+
+    slots: int = 0
+    stores: int = 0
+    products: int = 0
+    cores: int = 0
+    reads: int = 0
+    writes: int = 0
+
+    @cached_property
+    def total(self) -> int:
+        return sum(astuple(self))
+
+    @cached_property
+    def has_tensor_memory(self) -> bool:
+        return self.cores + self.reads + self.writes > 0
+
+    def first(self, kind: str) -> int:
+        """The number of the first agent of a kind.
+
+        >>> Agents(slots=4, stores=2, cores=2).first("cores")
+        6
+        """
+        names = [f.name for f in fields(self)]
+        return sum(astuple(self)[: names.index(kind)])
+
+    def kind_of(self, number: int) -> str:
+        """What kind of agent has a number.
+
+        >>> Agents(slots=4, stores=2).kind_of(4)
+        'stores'
+        """
+        names = [f.name for f in fields(self)]
+        return next(name for name in names[::-1] if self.first(name) <= number)
+
+
+@dataclass(frozen=True)
 class Crew:
     """The simulated CTAs and how their warps are numbered.
 
     A warp's number counts over all simulated CTAs; its seat counts over the warps of its cluster, and is the index of
     its entry in a vector clock. ``cluster_of`` a warp tells clusters apart: no clock reaches from one to another.
-    After the warps come ``agents`` of each CTA, which copy asynchronously: they have numbers and seats too. The last
-    ``products`` of them multiply, one for each warpgroup.
+    After the warps come the agents of each CTA, so many of each kind: they have numbers and seats too.
     """
 
     ctas: tuple[Cta, ...]
     threads: int
     cluster: Cta
-    agents: int = 0
+    kinds: Agents = Agents()
     roles: tuple[int, ...] = ()  # threads of each, one after the other; () for a single one
-    products: int = 0
-    slots: int = 0  # mbarriers of each CTA
     overlaps: bool = False  # the kernels before may still run
     cases: tuple[int, ...] = ()  # of each CTA the number of its sizes, where CTAs run with different ones
+
+    @cached_property
+    def agents(self) -> int:
+        """Agents of one CTA."""
+        return self.kinds.total
 
     @cached_property
     def warps(self) -> int:
@@ -64,19 +109,19 @@ class Crew:
         whether the kernels before have ended. They have the columns after the seats, in that order.
         """
         size = int(np.prod(self.cluster))
-        each = self.slots * size + self.seats_of_warps * (1 if size == 1 else 2)
-        return (each if self.slots else 0) + self.overlaps
+        each = self.kinds.slots * size + self.seats_of_warps * (1 if size == 1 else 2)
+        return (each if self.kinds.slots else 0) + self.overlaps
 
     def phase_column(self, cta: Array, number: Any) -> Array:
         """The column of what is known of an mbarrier, by its number in its CTA."""
-        first = self.seats + self.rank_of[cta] * self.slots
+        first = self.seats + self.rank_of[cta] * self.kinds.slots
         result: Array = first + number
         return result
 
     @cached_property
     def first_wait(self) -> int:
         """The column of the waits that the warp in seat 0 has passed."""
-        return self.seats + self.slots * int(np.prod(self.cluster))
+        return self.seats + self.kinds.slots * int(np.prod(self.cluster))
 
     @cached_property
     def epochs(self) -> tuple[int, ...]:
@@ -84,7 +129,7 @@ class Crew:
         come, as far as is known. The second are columns of their own in clusters, where one CTA may hear of another
         that it has come further, and no access of it is ordered by that.
         """
-        is_apart = self.slots > 0 and int(np.prod(self.cluster)) > 1
+        is_apart = self.kinds.slots > 0 and int(np.prod(self.cluster)) > 1
         return (0, self.first_wait + self.seats_of_warps) if is_apart else (0,)
 
     @cached_property
@@ -113,13 +158,18 @@ class Crew:
         each = (np.repeat(self.cluster_of_cta, n) for n in (self.warps, self.agents))
         return np.concatenate(list(each))
 
-    def multiplies(self, agent: int) -> bool:
-        """Is that agent one of those that multiply?"""
-        return self.products > 0 and (agent - self.all_warps) % self.agents >= self.agents - self.products
-
     def agent(self, cta: Any, number: Any) -> Any:
         """The number among warps and agents of agent ``number`` of a simulated CTA."""
         return self.all_warps + cta * self.agents + number
+
+    def agent_of(self, kind: str, warp: Array) -> Array:
+        """The agent of a kind of which each warp has one."""
+        result: Array = self.agent(warp // self.warps, self.kinds.first(kind) + warp % self.warps)
+        return result
+
+    def kind_of(self, agent: int) -> str:
+        """What kind of agent one is, by its number among warps and agents."""
+        return self.kinds.kind_of((agent - self.all_warps) % self.agents)
 
     @cached_property
     def cta_of(self) -> Array:

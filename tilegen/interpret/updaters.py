@@ -70,7 +70,7 @@ class Updaters:
         fence = self.fence_epoch[g]
         late: Array = np.greater(fence, known[who.warp, :seats])
         own = fence[each, who.seat]
-        is_own_late = (own == known[who.warp, who.seat]) & (self.lane[g, who.seat] != who.lane)
+        is_own_late = (own >= known[who.warp, who.seat]) & (self.lane[g, who.seat] != who.lane)
         late[each, who.seat] = is_own_late | (own == NEVER)
         result: Array = np.any(late & (self.epoch[g] > 0), axis=1)
         return result

@@ -9,7 +9,7 @@ import numpy as np
 from tilegen.arch import ARCHES
 from tilegen.interpret.address import locate
 from tilegen.interpret.fault import MALFORMED, UNWRITTEN
-from tilegen.interpret.memory import Shared
+from tilegen.interpret.pooled import Shared
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site
 from tilegen.interpret.threads import Array

@@ -1,0 +1,158 @@
+"""Products in tensor memory, tcgen05.mma: one thread starts each, a tensor core carries it out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilegen.interpret.address import value_of
+from tilegen.interpret.asynchronous import names_of
+from tilegen.interpret.fault import MALFORMED, MISALIGNED
+from tilegen.interpret.fragments import held_as
+from tilegen.interpret.matrices import Readers, find_problem, read_matrix
+from tilegen.interpret.order import Shadow
+from tilegen.interpret.reading import read_text
+from tilegen.interpret.reporting import report
+from tilegen.interpret.site import Site
+from tilegen.interpret.tensor_memory import COLUMN_BYTES, LANES, Cells
+from tilegen.interpret.tensor_moves import find_cells
+from tilegen.interpret.threads import Array, Group
+from tilegen.layouts import ATOMS, MmaAtom
+from tilegen.plan import Effects, TensorMma
+
+_BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "tcgen05"}
+_FIRST_COLUMN = 4  # where an accumulator begins: at a multiple of so many columns
+
+
+@dataclass(frozen=True)
+class Multiplied:
+    """The products of one step, until their threads have a commit: all else the clock of their agent says."""
+
+    rows: int
+
+    def land(self, rows: Array, who: Group, op: int) -> None:
+        pass
+
+    def touches(self, shadow: Shadow, granule: int) -> Array:
+        return np.zeros(self.rows, bool)
+
+    def holds(self, store: object, element: int) -> bool:
+        return False
+
+
+def start_product(step: TensorMma, touched: Effects, site: Site) -> None:
+    """One thread of a warp starts a product; one CTA's after the other where several warps of it do."""
+    if len(site.group) != len(site.group.whole):
+        site.fail(MALFORMED, "several threads of a warp start one product: tcgen05.mma is started by one thread", 0)
+    turn = np.zeros(len(site.group), np.int64)
+    for cta in np.unique(site.group.cta):
+        own = site.group.cta == cta
+        turn[own] = np.arange(own.sum())
+    for k in range(int(turn.max()) + 1):
+        _start(step, touched, site.narrow(site.group.where(turn == k)))
+
+
+def _start(step: TensorMma, touched: Effects, site: Site) -> None:
+    """A product of at most one thread of each CTA."""
+    group, machine = site.group, site.machine
+    atom = _atom_of(step, site)
+    agent, known = machine.cores.start(group, site)
+    readers = Readers("tcgen05", np.arange(len(group))[:, None], agent, False, known)
+    a, b = (
+        read_matrix(next(t for t in touched.touches if t.ref is ref), lies, atom.dtype(operand), readers, site)
+        for ref, lies, operand in ((step.a, step.a_lies, "A"), (step.b, step.b_lies, "B"))
+    )
+    adds = group.spread(value_of(read_text(step.accumulate), site)).astype(bool)
+    at = _take_sums(step, atom, adds, (agent, known), site)
+    store = site.frame.places[step.c.memory.name].root.store
+    store.tensor.add(atom, at, adds, a, b.swapaxes(1, 2))
+    flight = machine.flights.start(step.via.queue, group, Multiplied(len(group)), site.narrow(group))
+    if machine.log is not None:
+        machine.log.start(flight, names_of(site, step.a, step.b, step.c), 0, site)
+
+
+def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
+    """The row of layouts' table that a step carries out, for whose operands its descriptors are."""
+    atom = _BY_NAME.get(step.atom)
+    if atom is None:
+        site.fail(MALFORMED, f"there is no {step.atom}")
+    if not step.via.name.endswith(f".{atom.instruction.rpartition('::')[2]}"):
+        site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
+    m, n, _ = atom.shape
+    if m != LANES:
+        site.fail(MALFORMED, f"{atom.name}: products of {m} rows are not carried out, only those of {LANES}")
+    for matrix, rows in ((step.a_lies, m), (step.b_lies, n)):
+        if problem := find_problem(matrix, rows, atom):
+            site.fail(MALFORMED, f"{atom.name}: {problem}")
+    return atom
+
+
+def _take_sums(step: TensorMma, atom: MmaAtom, adds: Array, by: tuple[Array, Array], site: Site) -> Array:
+    """The agents take the accumulators, one each: where their elements lie in words, (accumulators, M * N).
+
+    ``by``: the agents, and what their products are ordered after.
+    """
+    group, (agent, known), (m, n, _) = site.group, by, atom.shape
+    place, dtype = site.frame.places.get(step.c.memory.name), held_as(atom, "C")
+    if place is None or not place.root.memory.traits.has_cells or step.c.memory.dtype != dtype:
+        found = f"{place.root.memory.space if place else step.c.memory.space} {step.c.memory.dtype}"
+        site.fail(MALFORMED, f"{atom.name} adds up {dtype} in tensor memory, not {found}")
+    store: Cells = place.root.store
+    if store.size != COLUMN_BYTES:
+        site.fail(MALFORMED, f"{atom.name}: sums of {store.size} bytes are not carried out, only those of a column")
+    lane, first = find_cells(step.c, n, site)
+    off = (lane != 0) | ((store.offset // COLUMN_BYTES + first) % _FIRST_COLUMN != 0)
+    if off.any():
+        row = int(np.argmax(off))
+        begins = f"lane {int(lane[row])}, column {store.offset // COLUMN_BYTES + int(first[row])}"
+        site.fail(
+            MISALIGNED, f"the sums of {atom.name} begin at {begins}, not in lane 0 at a multiple of 4 columns", row
+        )
+    rows = np.repeat(np.arange(len(group)), m)  # a row for each lane of each accumulator
+    fields = (group.thread[rows], group.cta[rows], group.warp[rows], group.lane[rows])
+    each = Group(group.crew, slice(None), *fields)
+    at, granules = store.place(np.tile(np.arange(m), len(group)), first[rows], n, each)
+    _order_sums(store, atom, (granules, each), (agent, known, adds), site)
+    return at.reshape(len(group), -1)
+
+
+def _order_sums(
+    store: Cells, atom: MmaAtom, cells: tuple[Array, Group], by: tuple[Array, Array, Array], site: Site
+) -> None:
+    """Each accumulator, a row of granules for each lane, is written after all that touched it.
+
+    One product goes on where the last one of the same accumulator stopped: PTX ISA, "Implicitly pipelined tcgen05
+    instructions": of one thread, of the same accumulator, shape and kind.
+    """
+    (granules, each), (agent, known, adds), group = cells, by, site.group
+    lanes, chain = len(granules) // len(group), store.tensor.chain
+    first = granules[::lanes, 0].tolist()
+    own = zip(group.thread.tolist(), first, strict=True)
+    numbers = np.array([store.tensor.number((thread, at, atom.name)) for thread, at in own], np.int32)
+    number, agents = np.repeat(numbers, lanes)[:, None], np.repeat(agent, lanes)
+    before, shadow = chain[granules], store.pool.shadow
+    if not (before == number).all():
+        row_of = np.repeat(np.arange(len(group)), lanes)
+        where = lambda entry, table: (int(row_of[entry // table.shape[1]]), store.where(entry, table)[1])  # noqa: E731
+        view = shadow.seen_with(known)
+        if adds.any():
+            some = np.flatnonzero(adds[row_of])
+            _refuse_unwritten(store, granules[some], row_of[some], site)
+        clash = view.write_by_agent(granules, each, agents, site.op, np.abs(before) == number)
+        report(shadow, clash, "adds to" if adds.all() else "writes", granules, where, site)
+        chain[granules] = number
+        store.own(granules)
+    else:
+        shadow.take_for_agent(granules, agents[:, None], site.op)
+
+
+def _refuse_unwritten(store: Cells, granules: Array, rows: Array, site: Site) -> None:
+    """Raise where a product adds to what nothing wrote."""
+    one = site.narrow(Group(site.group.crew, slice(None), *(x[rows] for x in _fields(site.group))))
+    store.refuse_unwritten(granules, one)
+    store.refuse_others(granules, one)
+
+
+def _fields(group: Group) -> tuple[Array, Array, Array, Array]:
+    return group.thread, group.cta, group.warp, group.lane
