@@ -16,12 +16,15 @@ from tests.tensor.plans import GEMMS, Gemm, plan_alone, plan_gemm, plan_round_tr
 from tests.text.run import requires_gxx
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.index import Index, Var, add, mul
+from tilegen.pipeline import load
 from tilegen.plan import TENSOR_LOADS, Barrier, Block, MatrixDescriptor, Move, Plan, Role, Step, Wait, flat_memory
 from tilegen.plan.descriptors import TCGEN05
+from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render, render_prelude
 from tilegen.render.c_text import cell_address
 from tilegen.render.tensor_memory import find_allocator
 
+ROOT = Path(__file__).parents[2]
 SWIZZLES = (0, 32, 64, 128)
 LINES = 'extern "C" __global__'
 DISASSEMBLER = next(filter(None, map(shutil.which, ("cuobjdump", "nvdisasm"))), None)
@@ -265,3 +268,14 @@ def test_thread_0_would_stand_in_loops(tmp_path: Path) -> None:
     text = render(plan_gemm(Gemm()))
     text = text.replace("bool elected = is_elected()", "bool elected = threadIdx.x % 32 == 0")
     assert read_sass(text, tmp_path).count(_LOOP) == 8
+
+
+@requires_disassembler
+def test_the_gemm_of_a_spec_has_the_instructions_of_one_by_hand(tmp_path: Path) -> None:
+    """As nvcc makes them of a kernel written by hand: none in a loop over threads, no spill, all of a tile at once."""
+    plan = plan_spec(load(ROOT / "specs" / "hgemm_blackwell.yaml"))
+    text = render(plan)
+    report, sass = compile_text(text, plan.arch), read_sass(text, tmp_path)
+    assert (report.stack, report.spills) == (0, 0), report
+    wanted = {"UTCHMMA": 4, "UTCBAR": 2, "UTMALDG.2D": 2, "UTMASTG.2D": 4, "LDTM.x64": 4, "STTM": 0, _LOOP: 0, "STL": 0}
+    assert {name: sass.count(name) for name in wanted} == wanted
