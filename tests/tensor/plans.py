@@ -171,6 +171,19 @@ def send_steps(gemm: Gemm, acc: Memory, others: Sequence[Memory], done: Barrier)
     return (Await(Slot(done, 0), 0), TensorFence("after"), Repeat(p, gemm.n // 32, body, True), *last)
 
 
+def plan_alone(trips: int) -> Plan:
+    """The product of a Gemm by a single role of 128 threads: a stage is loaded, then multiplied, then the next."""
+    gemm = Gemm(trips=trips, stages=1)
+    plan = plan_gemm(gemm)
+    load, mma, _, store = plan.roles
+    wait, fence, multiply, freed = mma.steps[0].body  # type: ignore[union-attr]
+    k = Var("k", trips + 1)
+    body = (*load.steps[0].body[1:], wait, fence, multiply, freed, Await(freed.body[0].slot, mod(k, 2)))  # type: ignore[union-attr]
+    meet = (TensorFence("before"), Sync("cta"), TensorFence("after"))
+    steps = (Repeat(k, trips, body), *meet, *store.steps[2:])
+    return replace(plan, name="alone", roles=(Role("all", WARPGROUP, steps),), barriers=plan.barriers[:2])
+
+
 # ---------------------------------------------------------------- registers to tensor memory and back
 def plan_round_trip(dtype: str = "float32", elems: int = 64, first: int = 0, parts: int = 2) -> Plan:
     """Y = X, [128, elems]: row r goes to lane r of tensor memory, from a column on, and comes back; in parts."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tensor.plans import Gemm, plan_gemm, tensor_memory
+from tests.tensor.plans import Gemm, plan_alone, plan_gemm, tensor_memory
 from tilegen.index import Var, equal, every, less, mul
 from tilegen.plan import (
     TENSOR,
@@ -46,7 +46,8 @@ def alone(*steps: Step) -> When:
     return When(equal(tx, 0), steps)
 
 
-SEND = alone(Tma(box, (0, 0), shared[0]), Commit("bulk"))
+STORE = alone(Tma(box, (0, 0), shared[0]), Commit("bulk"))
+SEND = alone(*STORE.body, Arrive(full[1], landed=TENSOR))
 LOAD = alone(Arrive(full[0], 16384), Tma(box, (0, 0), shared[0], full[0]))
 FREE = alone(Arrive(full[0], landed=TENSOR))
 FILL = Move(shared[mul(tx, 32)], held[0], 4)
@@ -67,7 +68,7 @@ def test_what_one_thread_of_a_warp_starts_is_the_elected_ones() -> None:
     assert is_given(Block("load", ((shared, shared[0]),), (LOAD,)), threads=32)
     assert is_given(When(less(k, 4), (LOAD,)))
     assert is_given(When(equal(laneid, 0), LOAD.body), threads=32)
-    assert is_given(Let(Var("i", 8), k), alone(Tma(box, (0, Var("i", 8)), shared[0])))
+    assert is_given(Let(Var("i", 8), k), alone(Tma(box, (0, Var("i", 8)), shared[0], full[0])))
 
 
 def test_other_conditions_beside_are_kept() -> None:
@@ -95,9 +96,9 @@ TOLD: dict[str, tuple[Step, ...]] = {
     "thread 0 waited alone": (alone(Await(full[0], 0), *LOAD.body), FILL),
     "its own groups are read": (SEND, Wait("bulk"), FILL),
     "in the next trip": (Repeat(k, 8, (FILL, MEET, SEND, Wait("bulk"))),),
-    "the number of the thread": (alone(Tma(box, (0, tx), shared[0])),),
-    "a value of the thread": (Let(Var("i", 128), tx), alone(Tma(box, (0, Var("i", 128)), shared[0]))),
-    "what it holds": (Pick(Var("i", 8), held[0]), alone(Tma(box, (0, Var("i", 8)), shared[0]))),
+    "the number of the thread": (alone(Tma(box, (0, tx), shared[0], full[0])),),
+    "a value of the thread": (Let(Var("i", 128), tx), alone(Tma(box, (0, Var("i", 128)), shared[0], full[0]))),
+    "what it holds": (Pick(Var("i", 8), held[0]), alone(Tma(box, (0, Var("i", 8)), shared[0], full[0]))),
     "registers": (alone(Move(shared[0], held[0], 4)), MEET, SEND),
     "a condition of the thread": (When(less(tx, 4), (SEND,)),),
     "and another": (When(every(equal(tx, 0), less(laneid, 2)), SEND.body),),
@@ -118,6 +119,7 @@ def test_thread_0_stays_where_it_may_matter(why: str) -> None:
 
 def test_nothing_changes_where_nothing_is_gained() -> None:
     assert not is_given(alone(SLOT)) and not is_given(alone(Await(full[0], 0))) and not is_given(FILL)
+    assert not is_given(STORE)
 
 
 def conditions(role: Role) -> set[str]:
@@ -129,4 +131,6 @@ def test_one_thread_starts_all_of_a_role() -> None:
     for gemm in (Gemm(), Gemm(boxed=True)):
         load, mma, _, store = (elect(role, "elected") for role in plan_gemm(gemm).roles)
         assert conditions(load) == conditions(mma) == {"elected"}
-        assert conditions(store) == ({"elected"} if gemm.boxed else set())
+        assert conditions(store) == ({"tx == 0"} if gemm.boxed else set())
+    (role,) = plan_alone(3).roles
+    assert conditions(elect(role, "elected")) == {"elected"}

@@ -12,16 +12,19 @@ import pytest
 
 from tests.faults.parts import change_parts
 from tests.nvcc.compile import compile_text, requires_nvcc
-from tests.tensor.plans import GEMMS, Gemm, plan_gemm, plan_round_trip, tensor_memory, wid_in_wg
+from tests.tensor.plans import GEMMS, Gemm, plan_alone, plan_gemm, plan_round_trip, tensor_memory, wid_in_wg
 from tests.text.run import requires_gxx
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.index import Index, Var, add, mul
+from tilegen.pipeline import load
 from tilegen.plan import TENSOR_LOADS, Barrier, Block, MatrixDescriptor, Move, Plan, Role, Step, Wait, flat_memory
 from tilegen.plan.descriptors import TCGEN05
+from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render, render_prelude
 from tilegen.render.c_text import cell_address
 from tilegen.render.tensor_memory import find_allocator
 
+ROOT = Path(__file__).parents[2]
 SWIZZLES = (0, 32, 64, 128)
 LINES = 'extern "C" __global__'
 DISASSEMBLER = next(filter(None, map(shutil.which, ("cuobjdump", "nvdisasm"))), None)
@@ -251,8 +254,28 @@ def test_what_one_thread_starts_stands_in_no_loop(name: str, tmp_path: Path) -> 
 
 
 @requires_disassembler
+def test_nor_in_a_role_of_many_warps(tmp_path: Path) -> None:
+    text = render(plan_alone(3))
+    assert "    const bool elected = is_elected() && threadIdx.x < 32;\n" in text and "multiply(elected, " in text
+    sass = read_sass(text, tmp_path)
+    assert sass.count("UTCHMMA") == 4 and sass.count("UTCBAR") == 1 and sass.count("UTMALDG.2D") == 2
+    assert _LOOP not in sass and "STL" not in sass
+
+
+@requires_disassembler
 def test_thread_0_would_stand_in_loops(tmp_path: Path) -> None:
     """The other test can fail: this is what it looks for."""
     text = render(plan_gemm(Gemm()))
     text = text.replace("bool elected = is_elected()", "bool elected = threadIdx.x % 32 == 0")
     assert read_sass(text, tmp_path).count(_LOOP) == 8
+
+
+@requires_disassembler
+def test_the_gemm_of_a_spec_has_the_instructions_of_one_by_hand(tmp_path: Path) -> None:
+    """As nvcc makes them of a kernel written by hand: none in a loop over threads, no spill, all of a tile at once."""
+    plan = plan_spec(load(ROOT / "specs" / "hgemm_blackwell.yaml"))
+    text = render(plan)
+    report, sass = compile_text(text, plan.arch), read_sass(text, tmp_path)
+    assert (report.stack, report.spills) == (0, 0), report
+    wanted = {"UTCHMMA": 4, "UTCBAR": 2, "UTMALDG.2D": 2, "UTMASTG.2D": 4, "LDTM.x64": 4, "STTM": 0, _LOOP: 0, "STL": 0}
+    assert {name: sass.count(name) for name in wanted} == wanted

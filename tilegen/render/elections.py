@@ -1,8 +1,8 @@
 """Who starts what runs by itself: the thread that elect.sync finds, for thread 0 where nobody can tell them apart.
 
-ptxas makes a loop over the threads around each TMA, product and commit that thread 0 starts, and none where a thread
-that elect.sync has found does (seen in SASS of nvcc 13.0, sm_100a). Which thread that is PTX leaves open, but it is the
-same one each time (PTX ISA, elect.sync). A plan is proved with thread 0.
+ptxas makes a loop over the threads around each load by TMA, product and commit that thread 0 starts, and none where a
+thread that elect.sync has found does (seen in SASS of nvcc 13.0 for sm_100a; stores by TMA have none). Which thread
+that is PTX leaves open, but it is the same one each time (PTX ISA, elect.sync). A plan is proved with thread 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def elect(role: Role, name: str) -> Role:
     """
     axes = frozenset(n for n, x in thread_variables(role.threads).items() if x == Var("tx", role.threads))
     alone = [s for s in flatten(role.steps) if isinstance(s, When) and _split(s, axes)[0]]
-    if not any(isinstance(s, Tma | TensorMma) or _is_tensor_commit(s) for w in alone for s in flatten(w.body)):
+    if not any(_has_loop(s) for w in alone for s in flatten(w.body)):
         return role
     if _Search(axes).follow(role.steps, frozenset()) is None:
         return role
@@ -84,6 +84,10 @@ def _give(steps: Iterable[Step], axes: frozenset[str], elected: Election) -> tup
         else:
             given.append(step)
     return tuple(given)
+
+
+def _has_loop(step: Step) -> bool:
+    return isinstance(step, TensorMma) or (isinstance(step, Tma) and step.done is not None) or _is_tensor_commit(step)
 
 
 def _is_tensor_commit(step: Step) -> bool:

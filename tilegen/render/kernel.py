@@ -200,7 +200,7 @@ def _change_registers(page: Page, role: Role) -> str:
 
 
 def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
-    role, elected = elect_thread(page, role)
+    role, elected = elect_thread(page, role, part.first)
     page.part, page.multiplied = part, held_registers(role.steps, PRODUCTS)
     page.loaded = held_registers(role.steps, TENSOR_LOADS)
     used = free_names(role.steps, role.threads)

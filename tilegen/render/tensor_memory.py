@@ -34,8 +34,8 @@ def tensor_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def elect_thread(page: Page, role: Role) -> tuple[Role, str]:
-    """A role as it is printed, and how its elected thread is declared; "" where it has none."""
+def elect_thread(page: Page, role: Role, first: int) -> tuple[Role, str]:
+    """A role, whose first thread has this number, as it is printed; how its elected one is declared, "" without one."""
     if not page.plan.tensor_columns:
         return role, ""
     name = fresh("elected", names_taken(page))
@@ -43,7 +43,11 @@ def elect_thread(page: Page, role: Role) -> tuple[Role, str]:
     if given is role:
         return role, ""
     warp = SCOPES["warp"].threads
-    return given, f"{name} = {f'tx < {warp} && ' if role.threads > warp else ''}{page.use('is_elected')}()"
+    # All warps elect one: behind a condition ptxas no longer knows that it is one thread, and makes loops again.
+    return (
+        given,
+        f"{name} = {page.use('is_elected')}(){f' && threadIdx.x < {first + warp}' if role.threads > warp else ''}",
+    )
 
 
 def find_allocator(plan: Plan) -> int:
