@@ -71,9 +71,8 @@ def arrive(machine: Machine, barrier: Barrier, idx: Array, scope: str) -> None:
     gathered = order.gather(idx)
     cta = barrier.byte // state.shared_bytes
     if (state.cta[idx] != cta).any() and scope == "cta":
-        gathered[: order.n] = 0
-        for is_shared in (True, False):
-            gathered[order.fence_start(is_shared) :][: order.n] = 0
+        for start in order.lane_starts():
+            gathered[start:][: order.n] = 0
         np.maximum(barrier.own, gathered, out=barrier.own)
     elif (state.cta[idx] == cta).all():
         np.maximum(barrier.own, gathered, out=barrier.own)
