@@ -89,6 +89,14 @@ class TensorMemory:
             row[order.fence_start(is_shared) + own] = order.know[lane, order.fence_start(is_shared) + own]
         return row
 
+    def warp_row(self, idx: Array, know: Array) -> Array:
+        """What each lane of a warp knows, by a clock; of its own loads and stores, what it has waited for."""
+        order, row = self.order, np.array(know[idx].min(0))
+        for is_store in (False, True):
+            own = order.tensor_start(is_store) + order.column[idx]
+            row[own] = self.know[idx, own]
+        return row
+
     # ---- columns
     def check_columns(self, idx: Array, cta: int, first: int, last: int) -> None:
         """Raises Fault where a column from ``first`` to ``last`` is nobody's, or these lanes do not know that it is."""
@@ -124,7 +132,7 @@ class TensorMemory:
     def read(self, idx: Array, cells: Array) -> Array:
         """Values. ``idx``: the lanes of a warp; each must know of the writes."""
         self._refuse_unwritten(cells)
-        self.judge(cells, self.know[idx].min(0), "read")
+        self.judge(cells, self.warp_row(idx, self.know), "read")
         warp = int(idx[0]) % self.order.state.padded // WARP
         self.readers.add(warp)
         self.warp_reads[cells, warp] = self.order.tick()
@@ -132,7 +140,7 @@ class TensorMemory:
         return found
 
     def write(self, idx: Array, cells: Array, values: Array) -> None:
-        self.judge(cells, self.know[idx].min(0), "write")
+        self.judge(cells, self.warp_row(idx, self.know), "write")
         self.who[cells] = int(self.order.column[idx[0] // WARP * WARP]) + 1
         self.at[cells] = self.order.tick()
         self.cells[cells] = values

@@ -77,9 +77,11 @@ def _allocate(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
 
     def step(lanes: Lanes) -> Array:
         passed = np.zeros(lanes.n, bool)
-        for here in _whole_warps(lanes, one.op):
+        for here in _whole_warps(lanes, one.op) * 2:  # the second time, what the other one of a pair was waited for
             idx = lanes.idx[here]
             cta, count = int(state.cta[idx[0]]), int(counts[lanes.at][here][0])
+            if passed[here].all():
+                continue
             if count not in (32, 64, 128, 256, 512):
                 raise Fault(f"tcgen05.alloc of {count} columns: a power of two from {LEAST_COLUMNS} to {COLUMNS}")
             if cta in tensor.relinquished:
@@ -127,8 +129,10 @@ def _free(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
 
     def step(lanes: Lanes) -> Array:
         passed = np.zeros(lanes.n, bool)
-        for here in _whole_warps(lanes, one.op):
+        for here in _whole_warps(lanes, one.op) * 2:
             idx = lanes.idx[here]
+            if passed[here].all():
+                continue
             cta, first, count = (int(x) for x in (state.cta[idx[0]], addresses[idx[0]], counts[idx[0]]))
             if cta not in tensor.granted["dealloc"]:
                 _judge_free(machine, idx, (first, count), list_pair(machine, cta, group))
@@ -141,20 +145,17 @@ def _free(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     return step
 
 
-def _judge_free(machine: Machine, idx: Array, columns: tuple[int, int], members: list[int]) -> None:
+def _judge_free(machine: Machine, idx: Array, place: tuple[int, int], members: list[int]) -> None:
     """Raises Fault where columns that are given back are no allocation, or somebody may still use them."""
     tensor, order = machine.tensor, machine.order
-    first, count = columns
+    first, count = place
     for cta in members:
         held = tensor.allocations.get((cta, first))
         if held is None or held.columns != count:
             raise Fault(f"tcgen05.dealloc of {count} columns from {first} on, which no tcgen05.alloc gave")
         tensor.check_columns(idx, cta, first, first + count - 1)
-        row = order.know[idx].min(0)
-        for is_store in (False, True):  # its own loads and stores need no fence
-            own = order.tensor_start(is_store) + order.column[idx]
-            row[own] = np.maximum(row[own], tensor.know[idx, own])
-        tensor.judge(list_cells(cta, np.arange(LANES)[:, None], np.arange(first, first + count)), row, "dealloc")
+        row, columns = tensor.warp_row(idx, order.know), np.arange(first, first + count)
+        tensor.judge(list_cells(cta, np.arange(LANES)[:, None], columns), row, "dealloc")
 
 
 def _relinquish(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
