@@ -178,9 +178,9 @@ def _find_a(machine: Machine, lane: int, cta: int, way: tuple[Product, int], at:
 def _find_factors(machine: Machine, lane: int, cta: int, m: int, n: int, factors: tuple[int, ...]) -> list[Array]:
     """Cells [4, rows] of the factors of A and of B: row r in lane r mod 32 of each 32, column r / 32."""
     found = []
+    if factors and m != 128:
+        raise Fault(f"factors of {m} rows of A, in each CTA of a pair, are not carried out")
     for at, count in zip(factors, (m, n), strict=False):
-        if count == 64:
-            raise Fault("factors of 64 rows of a pair are not carried out")
         rows = np.arange(count)
         row, column = split_address(at)
         if row:

@@ -1,0 +1,105 @@
+"""The kernels of ``blackwell``: compiled, run on the machine, and compared with what they should give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.ptx.blackwell import KERNELS, PRELUDE
+from tilegen.gpu import compile_cubin, print_ptx
+from tilegen.gpu.cubins import Cubin
+from tilegen.ptx import Launch, TensorMap, parse_kernel, run_kernel
+
+Array = NDArray[Any]
+ARCH = "sm_100a"
+
+
+@dataclass(frozen=True)
+class Case:
+    """``inputs`` by name, ``launch``, the CTAs that run, and the meaning: what the array ``out`` should hold."""
+
+    inputs: dict[str, Array]
+    launch: Launch
+    ctas: tuple[tuple[int, int, int], ...]
+    want: Array
+    tolerance: float
+
+
+def source(name: str, change: Callable[[str], str] = str) -> str:
+    """The CUDA text of a kernel."""
+    return change(PRELUDE + KERNELS[name])
+
+
+@cache
+def compile_kernel(name: str) -> Cubin:
+    return compile_cubin(source(name), ARCH, name)
+
+
+def boxes(name: str, a: Array, box: tuple[int, int], swizzle: int) -> TensorMap:
+    size = a.dtype.itemsize
+    return TensorMap(name, size, a.shape[::-1], (a.shape[1] * size,), box, swizzle)
+
+
+def bfloats(rng: np.random.Generator, *shape: int) -> Array:
+    return rng.standard_normal(shape).astype(ml_dtypes.bfloat16)
+
+
+def product_case(pairs: bool) -> Case:
+    rng, ctas = np.random.default_rng(1), 2 if pairs else 1
+    a, b = bfloats(rng, 128 * ctas, 192), bfloats(rng, 192, 192)
+    maps = boxes("A", a, (64, 128), 128), boxes("B", b, (64, 64 // ctas), 128)
+    launch = Launch((ctas, 1, 1), 256, (*maps, "out"), (ctas, 1, 1), 49152 + 8 * 9)
+    want = a.astype(np.float64) @ b.astype(np.float64).T
+    return Case({"A": a, "B": b}, launch, ((0, 0, 0),), want, 1e-5)
+
+
+def scaled_case() -> Case:
+    rng = np.random.default_rng(2)
+    a, b = (rng.standard_normal((n, 512)).astype(ml_dtypes.float8_e4m3fn) for n in (128, 64))
+    fa, fb = (rng.integers(122, 131, (4, 128, 4)).astype(np.uint8) for _ in range(2))
+    words = {"FA": fa.view(np.uint32)[..., 0], "FB": fb.view(np.uint32)[..., 0]}
+    maps = (boxes("A", a, (128, 128), 128), boxes("B", b, (128, 64), 128),
+            boxes("FA", words["FA"], (128, 1), 0), boxes("FB", words["FB"], (128, 1), 0))  # fmt: skip
+
+    def scale(x: Array, factors: Array) -> Array:
+        each = factors.transpose(1, 0, 2).reshape(128, 16)[: len(x)].astype(np.float64)
+        return x.astype(np.float64) * np.repeat(2.0 ** (each - 127), 32, axis=1)
+
+    launch = Launch((1, 1, 1), 256, (*maps, "out"), (1, 1, 1), 49152 + 2048 + 64)
+    want = scale(a, fa) @ scale(b, fb).T
+    return Case({"A": a, "B": b, **words}, launch, ((0, 0, 0),), want, 1e-4)
+
+
+def attention_case() -> Case:
+    rng, tiles = np.random.default_rng(3), 4
+    q, k, v = (bfloats(rng, n, 64) for n in (128, 64 * tiles, 64 * tiles))
+    scale = np.float32(0.18)
+    maps = boxes("Q", q, (64, 128), 128), boxes("K", k, (64, 64), 128), boxes("V", v, (64, 64), 128)
+    launch = Launch((1, 1, 1), 256, (np.int32(tiles), scale, *maps, "out"), (1, 1, 1), 49152 + 8 * 15)
+    p = 2.0 ** (q.astype(np.float64) @ k.astype(np.float64).T * float(scale))
+    want = p / p.sum(1, keepdims=True) @ v.astype(np.float64)
+    return Case({"Q": q, "K": k, "V": v}, launch, ((0, 0, 0),), want, 0.01)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "one": lambda: product_case(False), "pair": lambda: product_case(True), "scaled": scaled_case,
+    "attention": attention_case,
+}  # fmt: skip
+
+
+def run(name: str, change: Callable[[str], str] = str) -> float:
+    """The largest difference of a kernel's result from what it should be, over the tolerance: right up to 1."""
+    case = CASES[name]()
+    kernel = parse_kernel(print_ptx(source(name, change), ARCH, name), name)
+    images = {key: np.ascontiguousarray(a).reshape(-1).view(np.uint8) for key, a in case.inputs.items()}
+    images["out"] = np.full(case.want.size * 4, 0xFF, np.uint8)
+    ran = run_kernel(kernel, case.launch, images, ["out"], case.ctas)
+    got = ran.images["out"].view(np.float32).reshape(case.want.shape)
+    far = np.abs(got - case.want).max() / (case.tolerance * max(1.0, float(np.abs(case.want).max())))
+    return float("inf") if np.isnan(far) else float(far)
