@@ -30,7 +30,8 @@ DO arrive(u64 *bar, int rank)
 }
 DO load(void *to, const Map &map, int x, int y, u64 *bar)
 {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];"
                  ::"r"(at(to)), "l"(&map), "r"(x), "r"(y), "r"(at(bar)) : "memory");
 }
 DO load_for_pair(void *to, const Map &map, int x, int y, u64 *bar, int rank)
@@ -57,7 +58,8 @@ template <int group, int columns> DO take(unsigned *to)
 }
 template <int group, int columns> DO give_back(unsigned from)
 {
-    asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;" ::"r"(from), "n"(columns), "n"(group) : "memory");
+    asm volatile("tcgen05.dealloc.cta_group::%2.sync.aligned.b32 %0, %1;"
+                 ::"r"(from), "n"(columns), "n"(group) : "memory");
 }
 DO before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 DO after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
@@ -78,7 +80,8 @@ DO keep(unsigned (&x)[8])
 DO put(unsigned to, const unsigned (&x)[8])
 {
     asm volatile("tcgen05.st.sync.aligned.32x32b.x8.b32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8};"
-                 ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]), "r"(x[7]) : "memory");
+                 ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]), "r"(x[7])
+                 : "memory");
 }
 __device__ __forceinline__ u64 matrix(const void *p, unsigned leading, unsigned stride, int swizzle)
 {
@@ -107,7 +110,8 @@ DO copy_factors(unsigned to, u64 from)
 }
 DO commit(u64 *bar)
 {
-    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(at(bar)) : "memory");
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                 ::"r"(at(bar)) : "memory");
 }
 DO commit_to(u64 *bar, int mask)
 {
@@ -182,7 +186,8 @@ KERNEL one(CONST a_map, CONST b_map, float *out)
                     const int s = t * 3 + k;
                     wait(&full[s & 1], s >> 1 & 1);
                     after();  // of full
-                    const u64 x = matrix(a + (s & 1) * 8192, 0, 1024, 128), y = matrix(b + (s & 1) * 4096, 0, 1024, 128);
+                    const u64 x = matrix(a + (s & 1) * 8192, 0, 1024, 128);
+                    const u64 y = matrix(b + (s & 1) * 4096, 0, 1024, 128);
                     for (int j = 0; j < 4; ++j) {
                         multiply<1>(acc + (t & 1) * 64, x + j * 2, y + j * 2, kind, 0 < k || 0 < j);
                     }
@@ -265,7 +270,8 @@ KERNEL __cluster_dims__(2, 1, 1) pair(CONST a_map, CONST b_map, float *out)
                         const int s = t * 3 + k;
                         wait(&full[s & 1], s >> 1 & 1);
                         after();
-                        const u64 x = matrix(a + (s & 1) * 8192, 0, 1024, 128), y = matrix(b + (s & 1) * 2048, 0, 1024, 128);
+                        const u64 x = matrix(a + (s & 1) * 8192, 0, 1024, 128);
+                        const u64 y = matrix(b + (s & 1) * 2048, 0, 1024, 128);
                         for (int j = 0; j < 4; ++j) {
                             multiply<2>(acc + (t & 1) * 64, x + j * 2, y + j * 2, kind, 0 < k || 0 < j);
                         }
@@ -408,7 +414,8 @@ KERNEL attention(int tiles, float scale, CONST q_map, CONST k_map, CONST v_map, 
 {
     extern __shared__ __align__(1024) unsigned char smem[];
     bf16 *const q = (bf16 *)smem, *const k = (bf16 *)(smem + 16384), *const v = (bf16 *)(smem + 32768);
-    u64 *const fq = (u64 *)(smem + 49152), *const fk = fq + 1, *const fv = fq + 3, *const ek = fq + 5, *const ev = fq + 7;
+    u64 *const fq = (u64 *)(smem + 49152), *const fk = fq + 1, *const fv = fq + 3;
+    u64 *const ek = fq + 5, *const ev = fq + 7;
     u64 *const scored = fq + 9, *const ready = fq + 11, *const added = fq + 13;
     unsigned *const base = (unsigned *)(fq + 14);
     const int warp = threadIdx.x >> 5;

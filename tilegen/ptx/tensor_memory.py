@@ -17,7 +17,9 @@ from tilegen.ptx.state import WARP, Fault
 
 LANES, COLUMNS = 128, 512
 CELLS = LANES * COLUMNS
-Op = tuple[object, ...]  # what an agent does: its name, and for a product where its sums lie, their shape and types
+Op = tuple[object, ...]  # what an agent does; of sums, where they lie, their shape and types
+CP: Op = ("cp",)  # writes what it copies
+OPERAND: Op = ("operand",)  # a product reads A or factors
 
 
 @dataclass(frozen=True)
@@ -152,19 +154,24 @@ class TensorMemory:
         agent = order.agent(("tensor core", lane % order.n))
         return agent, self.queues.setdefault((lane // order.n, agent), Queue(np.zeros(order.width, np.int32)))
 
-    def start(self, lane: int, op: Op, reads: Array, writes: Array) -> int:
-        """An op begins. Cells that it reads and writes are in flight until a commit's arrival is known; its stamp."""
+    def start_read(self, lane: int, op: Op, cells: Array) -> None:
+        """An op begins to read cells, which are in flight until a commit's arrival is known."""
         agent, queue = self.queue(lane)
-        row = self.start_row(lane)
-        self._refuse_unwritten(reads)
-        self.judge(reads, row, "read", (agent, queue, op))
-        self.judge(writes, row, "write", (agent, queue, op))
+        self._refuse_unwritten(cells)
+        self.judge(cells, self.start_row(lane), "read", (agent, queue, op))
+        stamp = self._mark(lane, queue, op)
+        self.agent_reads.setdefault(agent, np.zeros(len(self.cells), np.int32))[cells] = stamp
+
+    def start_write(self, lane: int, op: Op, cells: Array) -> None:
+        agent, queue = self.queue(lane)
+        self.judge(cells, self.start_row(lane), "write", (agent, queue, op))
+        self.who[cells] = agent + 1
+        self.at[cells] = self._mark(lane, queue, op)
+
+    def _mark(self, lane: int, queue: Queue, op: Op) -> int:
         stamp = self.order.tick()
         np.maximum(queue.row, self.know[lane], out=queue.row)
         queue.last, queue.ops[stamp] = stamp, op
-        self.agent_reads.setdefault(agent, np.zeros(len(self.cells), np.int32))[reads] = stamp
-        self.who[writes] = agent + 1
-        self.at[writes] = stamp
         return stamp
 
     # ---- judgements
@@ -234,10 +241,12 @@ class TensorMemory:
 def is_in_order(before: Op, op: Op) -> bool:
     """Whether two ops that one thread starts are in order without a wait (PTX ISA, tcgen05: Pipelined instructions).
 
-    >>> is_in_order(("cp",), ("mma", 0, "f16")), is_in_order(("mma", 0, "f16"), ("cp",))
-    (True, False)
+    A product reads what a copy has written; products of one shape add to the same sums.
+
+    >>> is_in_order(CP, OPERAND), is_in_order(OPERAND, CP), is_in_order(("mma", 0, "f16"), ("mma", 0, "f16"))
+    (True, False, True)
     """
-    return op[0] == "mma" and (before == ("cp",) or before == op)
+    return before == CP if op == OPERAND else op != CP and before in (CP, op)
 
 
 def list_cells(cta: int, lanes: Array, columns: Array) -> Array:

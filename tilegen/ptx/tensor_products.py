@@ -27,7 +27,7 @@ from tilegen.ptx.matrices import BITS, pack, unpack
 from tilegen.ptx.memory import Address, read_address
 from tilegen.ptx.rows import Row, Step, row
 from tilegen.ptx.state import PEER, Fault, Lanes
-from tilegen.ptx.tensor_memory import list_cells
+from tilegen.ptx.tensor_memory import CP, OPERAND, list_cells
 from tilegen.ptx.tensor_moves import list_pair, require_group
 from tilegen.ptx.text import Instruction, PtxError
 
@@ -120,13 +120,15 @@ def multiply(machine: Machine, lane: int, one: Product, way: tuple[str, int], gi
     ]
     a_cells = [_find_a(machine, lane, cta, (one, group), given.a) for cta in members] if given.a_in_cells else []
     f_cells = [_find_factors(machine, lane, cta, one.m // group, one.n, given.factors) for cta in members]
-    reads = [c.ravel() for c in (*a_cells, *(f for fs in f_cells for f in fs), *(sums if given.adds else []))]
     op = ("mma", given.d, one.m, one.n, one.sums, kind, group)
     agent, _ = tensor.queue(lane)
     reader = Reader(agent, tensor.start_row(lane), lane)
-    tensor.start(
-        lane, op, np.concatenate(reads) if reads else np.zeros(0, np.int64), np.concatenate([c.ravel() for c in sums])
-    )
+    for cells in (*a_cells, *(f for fs in f_cells for f in fs)):
+        tensor.start_read(lane, OPERAND, cells)
+    for cells in sums:
+        if given.adds:
+            tensor.start_read(lane, op, cells)
+        tensor.start_write(lane, op, cells)
     right = np.concatenate(
         [_read_shared(machine, _at(reader, machine, cta), one, 1, given.b, one.n // group) for cta in members]
     )
@@ -250,8 +252,8 @@ def _copy(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
             ]
             tensor, matrix = machine.tensor, read_tcgen05_descriptor(source)
             reader = Reader(tensor.queue(lane)[0], tensor.start_row(lane), lane)
-            tensor.start(lane, ("cp",), np.zeros(0, np.int64), np.concatenate([c.ravel() for c in cells]))
             for cta, here in zip(members, cells, strict=True):
+                tensor.start_write(lane, CP, here)
                 its = _at(reader, machine, cta)
                 byte = find_bytes(machine, its, place_matrix(matrix, size, 1, True), 1)
                 read_bytes(machine, its, byte)
