@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -39,6 +46,25 @@ def source(name: str, change: Callable[[str], str] = str) -> str:
 @cache
 def compile_kernel(name: str) -> Cubin:
     return compile_cubin(source(name), ARCH, name)
+
+
+def find_disassembler() -> str | None:
+    """nvdisasm: of the extra ``ptx``, or of a toolkit."""
+    folder = find_spec("nvidia")
+    wheels = [found for path in (folder.submodule_search_locations or [] if folder else [])
+              for found in Path(path).glob("*/bin/nvdisasm*")]  # fmt: skip
+    return str(wheels[0]) if wheels else shutil.which("nvdisasm")
+
+
+def count_instructions(image: bytes) -> Counter[str]:
+    """How often each instruction stands in machine code, by its whole name."""
+    program = find_disassembler()
+    assert program
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder, "a.cubin")
+        cubin.write_bytes(image)
+        text = subprocess.run([program, "-c", str(cubin)], capture_output=True, text=True, check=True).stdout
+    return Counter(re.findall(r"^\s+(?:/\*\w+\*/\s+)?(?:@!?U?P\w+\s+)?([A-Z][\w.]+)", text, re.M))
 
 
 def boxes(name: str, a: Array, box: tuple[int, int], swizzle: int) -> TensorMap:

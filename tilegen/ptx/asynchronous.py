@@ -160,6 +160,8 @@ def _copy_box(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     shared = read_address(machine, one.operands[0] if loads else one.operands[1])
     barrier = read_address(machine, one.operands[2]) if loads else None
     mask = state.row(one.operands[3], np.dtype("u2")) if found["multicast"] else None
+    if found["multicast"] and found["group"] == "2":
+        raise PtxError(f"{one.op} is not carried out: several CTAs, and mbarriers of pairs")
 
     def step(lanes: Lanes) -> None:
         corners = [r[lanes.at] for r in coordinates]
@@ -319,8 +321,8 @@ ROWS: tuple[Row, ...] = (
         r"\.mbarrier::complete_tx::bytes(?P<multicast>\.multicast::cluster)?(?P<reduce>!)?",
         "9.7.9 cp.async.bulk.tensor", _copy_box),
     row(r"cp\.reduce\.async\.bulk\.tensor\.\dd\.(?P<to>global)\.shared::cta\.(?P<reduce>\w+)(\.tile)?\.bulk_group"
-        r"(?P<multicast>!)?", "9.7.9 cp.reduce.async.bulk.tensor", _copy_box),
-    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?(?P<reduce>!)?",
+        r"(?P<multicast>!)?(?P<group>!)?", "9.7.9 cp.reduce.async.bulk.tensor", _copy_box),
+    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?(?P<reduce>!)?(?P<group>!)?",
         "9.7.9 cp.async.bulk.tensor",
         _copy_box),
     row(r"cp\.async\.bulk\.(?P<to>shared::(cluster|cta))\.global\.mbarrier::complete_tx::bytes", "9.7.9 cp.async.bulk",
