@@ -376,4 +376,24 @@ FAULTS: tuple[Planted, ...] = (
         "",
         "another CTA of the SM waits longer, and nothing else changes",
     ),
+    Planted(
+        0,
+        "mbarriers are not fenced",
+        "one",
+        swap("fence_async();\n    }\n    if (warp == 1) {", "}\n    if (warp == 1) {"),
+        "the async proxy does not see mbarrier.init",
+    ),
+    Planted(
+        0,
+        "the mbarrier of a commit is made behind the fence",
+        "one",
+        (
+            (
+                "for (int i = 0; i < 8; ++i) {\n            init(",
+                "for (int i = 0; i < 8; ++i) if (i != 4) {\n            init(",
+            ),
+            ("fence_async();\n    }", "fence_async();\n        init(&full[4], 1);\n    }"),
+        ),
+        "the async proxy does not see mbarrier.init",
+    ),
 )

@@ -102,16 +102,21 @@ def complete(machine: Machine, barrier: Barrier) -> None:
 def land_bytes(machine: Machine, barrier: Barrier, lane: int, count: int) -> None:
     """Bytes that a copy of this lane brings are reported. Raises Fault where the copy may not see the mbarrier."""
     order = machine.order
-    row = order.own_row(lane)
-    if barrier.fenced < 0 or row[order.column[barrier.lane]] <= barrier.fenced:
-        raise Fault("the async proxy does not see mbarrier.init: no fence of its thread is ordered in between",
-                    order.instructions[barrier.made])  # fmt: skip
+    require_seen(machine, barrier, lane)
     know_phase(machine, barrier, lane, "bytes are reported")
     tell_phases(machine, barrier, lane)
     barrier.bytes -= count
     barrier.landed = order.tick()
     mark_remote(machine, barrier, lane)
     complete(machine, barrier)
+
+
+def require_seen(machine: Machine, barrier: Barrier, lane: int) -> None:
+    """What a lane starts may act on an mbarrier behind a fence of who made it."""
+    order = machine.order
+    if barrier.fenced < 0 or order.own_row(lane)[order.column[barrier.lane]] <= barrier.fenced:
+        raise Fault("the async proxy does not see mbarrier.init: no fence of its thread is ordered in between",
+                    order.instructions[barrier.made])  # fmt: skip
 
 
 def tell_phases(machine: Machine, barrier: Barrier, lane: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tilegen.ptx.barriers import complete, find_barrier, know_phase, mark_remote, tell_phases
+from tilegen.ptx.barriers import complete, find_barrier, know_phase, mark_remote, require_seen, tell_phases
 from tilegen.ptx.descriptors import (
     KINDS,
     NARROW,
@@ -284,6 +284,7 @@ def _arrive(machine: Machine, lane: int, at: int) -> None:
     """One arrival, after all that the lane has started: it tells of that, and of what that came after."""
     order, state = machine.order, machine.state
     barrier = find_barrier(machine, at, lane)
+    require_seen(machine, barrier, lane)
     know_phase(machine, barrier, lane, "a commit")
     agent, queue = machine.tensor.queue(lane)
     told = queue.row.copy()
