@@ -205,12 +205,14 @@ class TensorMemory:
         self, who: Array, at: Array, row: Array, kinds: tuple[str, str], by: tuple[int, Queue, Op] | None
     ) -> None:
         order = self.order
-        for one in np.unique(who[who > 0]).tolist():
+        for one in list_distinct(who):
+            if one == 0:
+                continue
             stamps = at[who == one]
             if one <= order.n:
                 self._judge_warp(stamps, one - 1, row, True, kinds[0])
                 continue
-            late = np.unique(stamps[row[one - 1] <= stamps]).tolist()
+            late = list_distinct(stamps[row[one - 1] <= stamps])
             if by is not None and one - 1 == by[0]:
                 late = [stamp for stamp in late if not is_in_order(by[1].ops.get(stamp, ()), by[2])]
             if late:
@@ -236,6 +238,18 @@ class TensorMemory:
             one = next(iter(self.allocations.values()))
             return f"the kernel ends, and {one.columns} columns of tensor memory have not been freed"
         return ""
+
+
+def list_distinct(values: Array) -> list[int]:
+    """The values that there are, ascending; most often it is one.
+
+    >>> list_distinct(np.array([7, 7])), list_distinct(np.array([3, 0, 3]))
+    ([7], [0, 3])
+    """
+    if values.size and (values == values.flat[0]).all():
+        return [int(values.flat[0])]
+    found: list[int] = np.unique(values).tolist()
+    return found
 
 
 def is_in_order(before: Op, op: Op) -> bool:
