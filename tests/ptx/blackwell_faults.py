@@ -181,7 +181,7 @@ FAULTS: tuple[Planted, ...] = (
         "a step along K in elements",
         "one",
         swap("x + j * 2, y + j * 2", "x + j * 16, y + j * 16"),
-        "values|nothing has written|nothing orders",
+        "inside of a swizzle's pattern",
     ),
     Planted(
         24,

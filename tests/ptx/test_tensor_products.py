@@ -106,7 +106,9 @@ def test_instruction_descriptors_that_are_none(kind, bits, said):
 
 @pytest.mark.parametrize("bits, said", [
     (0x4000004000000040, "version 0"), (0x4002404000000040, "base offset"), (0x6000404000000040, "no meaning"),
-    (0x4010404000000040, "base offset"), (0x4020404000000040, "no meaning"),
+    (0x4010404000000040, "base offset"),
+    (0x4000404000000048, "begins at 1152, 128 bytes inside"), (0x2000402000000048, "begins at 1152, 128 bytes inside"),
+    (0xC000401000000042, "begins at 1056, 32 bytes inside"), (0x4020404000000040, "no meaning"),
 ])  # fmt: skip
 def test_matrix_descriptors_that_are_none(bits, said):
     with pytest.raises(Fault, match=said):
@@ -195,6 +197,9 @@ def test_factors_lie_in_all_groups_of_lanes():
     (Trial("f16", BF16), "[%r2], %rd5", "[%r4+65536], %rd5", PtxFault, "begin at lane"),
     (Trial("f16", BF16, swizzle=1, majors=("MN", "MN"), n=64), "", "", PtxFault, "32-byte atoms"),
     (Trial("f16", BF16, in_cells=True, group=2, n=64), "", "", PtxFault, "is not carried out"),
+    (Trial("f16", BF16), "%rd3, %rd11;", "%rd3, %rd11; add.s64 %rd16, %rd16, 34359738368;", PtxFault, "no multiples"),
+    (Trial("f16", BF16, n=128, majors=("K", "MN")), "%rd3, %rd11;", "%rd3, %rd11; add.s64 %rd16, %rd16, 524288;",
+     PtxFault, "no multiples"),
     (Trial("f8f6f4", ("e2m1", "e4m3"), in_cells=True), "", "", PtxFault, "is not carried out"),
     (Trial("mxf8f6f4", E4M3, group=2, n=64), "", "", PtxFault, "factors of 64 rows"),
 ])  # fmt: skip

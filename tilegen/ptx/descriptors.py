@@ -37,6 +37,11 @@ class Matrix:
     span: int
     atom: int = 16
 
+    @property
+    def pattern(self) -> int:
+        """The bytes after which a swizzle is the same again: 8 rows, or 4 with atoms of 32 bytes."""
+        return 128 // self.atom * self.span
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -83,7 +88,11 @@ def read_tcgen05_descriptor(bits: int) -> Matrix:
     if bits >> 53 & 255 or bits >> 61 not in _SPANS_OF_TCGEN05 or bits >> 14 & 3 or bits >> 30 & 3:
         raise Fault(f"a matrix descriptor of tcgen05 with bits that have no meaning: {bits:#x}")
     span, atom = _SPANS_OF_TCGEN05[bits >> 61]
-    return Matrix((bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4, span, atom)
+    found = Matrix((bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4, span, atom)
+    inside = found.start % found.pattern if span else 0
+    if span and inside >= span:
+        raise Fault(f"a matrix descriptor that begins at {found.start}, {inside} bytes inside of a swizzle's pattern")
+    return found
 
 
 def place_matrix(matrix: Matrix, shape: tuple[int, int], elem_bytes: int, along_k: bool) -> Array:

@@ -159,6 +159,9 @@ def _read_shared(machine: Machine, reader: Reader, one: Product, which: int, bit
     matrix, kind, along_k = read_tcgen05_descriptor(bits), one.types[which], not one.mn_majors[which]
     if (matrix.atom == 32) != (kind == "tf32" and not along_k):
         raise Fault("a swizzle of 32-byte atoms is for tf32 along M or N, which has no other")
+    has_blocks = not along_k and rows * BITS.get(kind, 8) // 8 > matrix.span
+    if matrix.span and (matrix.stride % matrix.pattern or (has_blocks and matrix.leading % matrix.pattern)):
+        raise Fault(f"a matrix descriptor whose offsets are no multiples of {matrix.pattern}, its swizzle's pattern")
     return one.signs[which] * read_elements(machine, reader, matrix, Tile((rows, one.k), kind, along_k))
 
 
