@@ -219,7 +219,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_copies_place_rows(name):
-    """Rows of 16 bytes from shared memory, 8 together, then the next 16 bytes of all rows; lanes as TIRx's tests ask of a B200."""
+    """Rows of 16 bytes, 8 together, then the next 16 bytes of all rows. The lanes: as TIRx tests them on a B200."""
     shape, (cast, lanes) = name.strip(), SHAPES[name]
     rows, words = int(shape.split("x")[0]), int(shape.split("x")[1][:-1]) // 32
     tall = max(rows, 8)
