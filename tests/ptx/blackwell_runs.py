@@ -120,9 +120,13 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 def run(name: str, change: Callable[[str], str] = str) -> float:
-    """The largest difference of a kernel's result from what it should be, over the tolerance: right up to 1."""
-    case = CASES[name]()
-    kernel = parse_kernel(print_ptx(source(name, change), ARCH, name), name)
+    """How far a kernel's result is from what it should be, where the CUDA text changes: right below 1."""
+    return run_ptx(name, print_ptx(source(name, change), ARCH, name))
+
+
+def run_ptx(name: str, text: str) -> float:
+    """The largest difference of a result of PTX text from what it should be, over the tolerance."""
+    case, kernel = CASES[name](), parse_kernel(text, name)
     images = {key: np.ascontiguousarray(a).reshape(-1).view(np.uint8) for key, a in case.inputs.items()}
     images["out"] = np.full(case.want.size * 4, 0xFF, np.uint8)
     ran = run_kernel(kernel, case.launch, images, ["out"], case.ctas)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
 from tests.ptx.blackwell import KERNELS
 from tests.ptx.blackwell_faults import FAULTS, VALUES, Planted
-from tests.ptx.blackwell_runs import ARCH, compile_kernel, count_instructions, find_disassembler, run, source
+from tests.ptx.blackwell_runs import ARCH, compile_kernel, count_instructions, find_disassembler, run, run_ptx, source
 from tests.ptx.kernels import requires_nvrtc
-from tilegen.gpu import compile_cubin
+from tilegen.gpu import compile_cubin, print_ptx
 from tilegen.ptx import PtxError, PtxFault
 
 # One of each way to be found; `make ptx` has the others.
@@ -71,6 +72,35 @@ def test_faults_are_found_or_change_nothing(fault):
         assert re.search(fault.said, found), found
     else:
         assert fault.why and not found
+
+
+# What may be dropped alone: the permit; fences where columns are taken, which is not asynchronous; a fence that another
+# one follows; a barrier of a warp before the CTA's; one of two fences of mbarriers.
+NEEDLESS = {
+    "one": {"relinquish_alloc_permit": 1, "fence::before": 2, "fence::after": 2, "bar.warp": 1},
+    "pair": {"relinquish_alloc_permit": 1, "fence::before": 2, "fence::after": 2, "bar.warp": 1, "fence.": 2},
+    "scaled": {"relinquish_alloc_permit": 1, "fence::before": 1, "fence::after": 1, "bar.warp": 1},
+    "attention": {"relinquish_alloc_permit": 1, "fence::before": 1, "fence::after": 1, "bar.warp": 1},
+}
+SYNCHRONIZES = re.compile(r"\s*(@!?%p\d+\s+)?(tcgen05|mbarrier|bar|barrier|fence|elect|cp\.async|mapa)\.?.*;")
+
+
+@pytest.mark.slow
+@requires_nvrtc
+@pytest.mark.parametrize("name", KERNELS)
+def test_each_synchronizing_instruction_is_needed(name):
+    lines = print_ptx(source(name), ARCH, name).split("\n")
+    survived: Counter[str] = Counter()
+    for k, line in enumerate(lines):
+        if not SYNCHRONIZES.fullmatch(line):
+            continue
+        try:
+            is_right = run_ptx(name, "\n".join([*lines[:k], "", *lines[k + 1 :]])) < 1
+        except (PtxFault, PtxError):
+            continue
+        if is_right:
+            survived[next(part for part in NEEDLESS["pair"] if part in line)] += 1
+    assert survived == NEEDLESS[name]
 
 
 def test_each_fault_of_the_list_is_tried():

@@ -221,7 +221,8 @@ def test_loads_are_waited_for_before_columns_are_given_back():
     "tcgen05.mma.cta_group::1.kind::f16.ashift", "tcgen05.mma.cta_group::1.kind::f16.collector::a::use",
     "tcgen05.shift.cta_group::1.down", "tcgen05.cp.cta_group::1.32x128b", "tcgen05.cp.cta_group::1.64x128b.warpx4",
     "tcgen05.cp.cta_group::1.128x128b.b8x16.b6x16_p32", "tcgen05.ld.red.sync.aligned.32x32b.x8.min.u32",
-    "tcgen05.ld.sync.aligned.16x256b.x64.f32",
+    "tcgen05.ld.sync.aligned.16x256b.x64.f32", "tcgen05.alloc.cta_group::1.sync.aligned.b32",
+    "tcgen05.commit.cta_group::1.mbarrier::arrive::one.b64",
 ])  # fmt: skip
 def test_what_is_not_carried_out_is_named(op):
     with pytest.raises(PtxError, match=f"no instruction {op}"):

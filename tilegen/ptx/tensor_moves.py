@@ -280,7 +280,7 @@ def _fence(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
 _GROUP = r"cta_group::(?P<group>[12])"
 _SHAPE = r"(?P<shape>32x32b|16x64b|16x128b|16x256b|16x32bx2)\.x(?P<count>1|2|4|8|16|32|64|128)"
 ROWS: tuple[Row, ...] = (
-    row(rf"tcgen05\.alloc\.{_GROUP}\.sync\.aligned(\.shared::cta)?\.b32", "9.7.16 tcgen05.alloc", _allocate, CONTROL),
+    row(rf"tcgen05\.alloc\.{_GROUP}\.sync\.aligned\.shared::cta\.b32", "9.7.16 tcgen05.alloc", _allocate, CONTROL),
     row(rf"tcgen05\.dealloc\.{_GROUP}\.sync\.aligned\.b32", "9.7.16 tcgen05.dealloc", _free, CONTROL),
     row(rf"tcgen05\.relinquish_alloc_permit\.{_GROUP}\.sync\.aligned", "9.7.16 tcgen05.relinquish_alloc_permit",
         _relinquish, WARPS),

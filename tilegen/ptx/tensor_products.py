@@ -311,6 +311,6 @@ ROWS: tuple[Row, ...] = (
     row(rf"tcgen05\.cp\.{_GROUP}\.(?P<shape>128x256b|4x256b|128x128b)(?P<cast>!)?", "9.7.16 tcgen05.cp", _copy),
     row(rf"tcgen05\.cp\.{_GROUP}\.(?P<shape>64x128b)\.(?P<cast>warpx2::(02_13|01_23))", "9.7.16 tcgen05.cp", _copy),
     row(rf"tcgen05\.cp\.{_GROUP}\.(?P<shape>32x128b)\.(?P<cast>warpx4)", "9.7.16 tcgen05.cp", _copy),
-    row(rf"tcgen05\.commit\.{_GROUP}\.mbarrier::arrive::one(\.shared::cluster)?(?P<multicast>\.multicast::cluster)?\.b64",
+    row(rf"tcgen05\.commit\.{_GROUP}\.mbarrier::arrive::one\.shared::cluster(?P<multicast>\.multicast::cluster)?\.b64",
         "9.7.16 tcgen05.commit", _commit),
 )  # fmt: skip
