@@ -13,7 +13,8 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.layouts import ATOMS, ComposeLayout, TileLayout, canonicalize, mma_shared_layout, parse, swizzle_atom
 from tilegen.ops.mma.descriptors import WIDE_SWIZZLE, describe_tile
-from tilegen.plan import InstructionDescriptor, MatrixDescriptor
+from tilegen.plan import MatrixDescriptor
+from tilegen.plan.instruction_descriptor import InstructionDescriptor
 
 RECORDED = load_document("tcgen05.json")
 SIZES = {"tfloat32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}

@@ -7,7 +7,6 @@ out by. ``effects(step)`` says what a step touches, ``walk`` leads through all o
 from tilegen.plan.aliases import pairs_apart
 from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.effects import Effects, Touch, UnknownStep, drop_unused, effects, flatten, matrices, names_used
-from tilegen.plan.instruction_descriptor import InstructionDescriptor
 from tilegen.plan.instructions import (
     BYTE_PERMUTE,
     CAST,
@@ -123,11 +122,11 @@ __all__ = [
     "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "SUMS", "TENSOR", "TENSOR_KINDS", "TENSOR_LOAD", "TENSOR_LOADS",
     "TENSOR_PRODUCTS", "TENSOR_STORE", "TENSOR_STORES", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST", "TMA_REDUCE",
     "TMA_STORE", "TMA_UNIT_BYTES", "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block", "Claim", "Commit",
-    "Compute", "CountedCtas", "Effects", "Fence", "Fetch", "Follow", "Instruction", "InstructionDescriptor", "Launch",
-    "Let", "Map", "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Pick",
-    "Plan", "Position", "ProgramPlan", "Promise", "PromiseCheck", "PromiseTest", "Queue", "Ref", "Repeat", "Role",
-    "Shuffle", "Slot", "Spot", "Stamp", "Step", "Sync", "TensorFence", "TensorMap", "TensorMma", "Tma", "Touch",
-    "Trust", "UnknownStep", "UpdateForm", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
+    "Compute", "CountedCtas", "Effects", "Fence", "Fetch", "Follow", "Instruction", "Launch", "Let", "Map",
+    "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Param", "PassPlan", "Peers", "Pick", "Plan",
+    "Position", "ProgramPlan", "Promise", "PromiseCheck", "PromiseTest", "Queue", "Ref", "Repeat", "Role", "Shuffle",
+    "Slot", "Spot", "Stamp", "Step", "Sync", "TensorFence", "TensorMap", "TensorMma", "Tma", "Touch", "Trust",
+    "UnknownStep", "UpdateForm", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
     "count_checking_ctas", "count_slots", "default_values", "drop_unused", "effects", "find_box_type",
     "find_rows_apart", "find_updates", "flat_memory", "flatten", "function_of_registers", "join_memories", "join_trust",
     "let", "list_checks", "list_updates", "matrices", "names_used", "pairs_apart", "plain_name", "register_memory",
