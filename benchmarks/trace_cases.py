@@ -36,9 +36,9 @@ from tilegen.tracing.waits import waits_data
 from tilegen.verifying import compile_for, launch_case
 
 ROOT = Path(__file__).resolve().parent.parent
-CTAS, RECORDS, KEPT_CTAS, SEED = 32, 4096, 2, 1
+CTAS, STAMPS, KEPT_CTAS, SEED = 32, 4096, 2, 1
 ROUNDS, LAUNCHES = 40, 20
-PLAIN, SOME, ALL, CLOCK = "untraced", "32 CTAs traced", "all CTAs traced", "all CTAs traced, no timer"
+PLAIN, SOME, ALL = "untraced", "32 CTAs traced", "all CTAs traced"
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,10 @@ CASES = (
 
 @dataclass(frozen=True)
 class Prepared:
-    """A proved kernel with its stamps, and the same with stamps that read no timer."""
+    """A proved kernel, and the same with stamps."""
 
     built: Built
     stamped: Stamped
-    untimed: Stamped
 
 
 def prepare(case: TraceCase, arch: str) -> Prepared:
@@ -77,8 +76,8 @@ def prepare(case: TraceCase, arch: str) -> Prepared:
     own = tilegen.load(path).arch
     built = tilegen.build(path, own if own.startswith(arch) else arch, case.params)
     assert isinstance(built, Built)
-    ready = Prepared(built, place_stamps(built.plan, RECORDS), place_stamps(built.plan, RECORDS, is_timed=False))
-    for one in (built, with_stamps(built, ready.stamped), with_stamps(built, ready.untimed)):
+    ready = Prepared(built, place_stamps(built.plan, STAMPS))
+    for one in (built, with_stamps(built, ready.stamped)):
         gpu.compile_cubin(one.source, built.plan.arch, built.plan.name)
     return ready
 
@@ -108,14 +107,8 @@ def measure_cost(session: bench.Session, ready: Prepared) -> dict[str, Any]:
     grid, cluster = launch_of(built.spec, case).grid, built.plan.cluster
     some, whole = choose_clusters(grid, cluster, CTAS), Tracing(tuple(grid), cluster, 1)
     candidates: dict[str, Candidate] = {PLAIN: plain}
-    for name, stamped, tracing in (
-        (SOME, ready.stamped, some),
-        (ALL, ready.stamped, whole),
-        (CLOCK, ready.untimed, whole),
-    ):
-        if name == CLOCK and ready.untimed == ready.stamped:
-            continue
-        candidates[name] = _load_traced(device, built, stamped, tracing, sets)
+    for name, tracing in ((SOME, some), (ALL, whole)):
+        candidates[name] = _load_traced(device, built, ready.stamped, tracing, sets)
     written = [m.name for m in arrays(built.plan) if m.access == "out"]
     plain(0)
     session.watch.synchronize()

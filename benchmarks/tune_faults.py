@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tilegen.bench.measuring import Session
 from tilegen.gpu.device import load_cupy
 from tilegen.tuning.gpu_bench import GpuBench, GpuMeter
 from tilegen.tuning.meters import Asked, Guard, Timing
@@ -22,13 +25,15 @@ class WrongMeter(GpuMeter):
     wrongs: tuple[tuple[str, str], ...] = ()
     log: str = ""
 
-    def open(self) -> GpuBench:
-        return WrongBench(self)
+    @contextmanager
+    def open(self) -> Iterator[GpuBench]:
+        with super().open() as bench:
+            yield WrongBench(bench.session, self)
 
 
 class WrongBench(GpuBench):
-    def __init__(self, meter: WrongMeter):
-        super().__init__()
+    def __init__(self, session: Session, meter: WrongMeter):
+        super().__init__(session)
         self.meter = meter
 
     def time(self, asked: Asked, guard: Guard) -> Timing:

@@ -138,6 +138,6 @@ LINES: dict[type, Callable[[Any], str]] = {
     Await: lambda step: f"Await {_slot(step.slot)}, parity {step.parity}",
     Commit: lambda step: f"Commit {step.queue}",
     Follow: lambda step: "Follow",
-    Stamp: lambda step: f"Stamp {step.number}{', of the timer' if step.is_timed else ''}",
+    Stamp: lambda step: f"Stamp {step.number}",
     Wait: lambda step: f"Wait {step.queue}, {step.pending} pending",
 }

@@ -41,7 +41,7 @@ def test_every_order_holds(name: str) -> None:
 
 
 def test_a_buffer_that_is_full_says_so() -> None:
-    traced = trace_built(built_of("copy_staged"), TraceWishes(records=16))
+    traced = trace_built(built_of("copy_staged"), TraceWishes(stamps=16))
     assert traced.full == len(traced.timeline.readings) and traced.orders.untold > 0 and traced.orders.hold
 
 

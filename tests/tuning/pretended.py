@@ -6,7 +6,10 @@ import hashlib
 import json
 import os
 import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,7 @@ class Pretended:
     """``wrongs``: by a part of a name, what happens to who has it: hang, fault, kill. ``log``: a file of what ran.
 
     ``once``: a folder in which each wrong leaves a mark, so that it happens once. ``seconds``: that each takes.
+    ``slow``: the threads of what takes 3 s to be compiled.
     """
 
     log: str
@@ -46,15 +50,25 @@ class Pretended:
     once: str = ""
     seconds: float = 0.01
     here: Environment = HERE
+    slow: int = 0
 
     def describe(self) -> Environment:
         return self.here
 
     def prepare(self, built: Any) -> None:
-        pass
+        if built.plan.threads == self.slow:
+            time.sleep(3)
 
-    def open(self) -> PretendedBench:
-        return PretendedBench(self)
+    @contextmanager
+    def open(self) -> Iterator[PretendedBench]:
+        own = f"{os.getpid()} {threading.get_ident()}\n"
+        self.note("opened", own)
+        yield PretendedBench(self)
+        self.note("closed", own if own == f"{os.getpid()} {threading.get_ident()}\n" else "in another thread\n")
+
+    def note(self, what: str, line: str) -> None:
+        with Path(f"{self.log}.{what}").open("a") as file:
+            file.write(line)
 
 
 @dataclass

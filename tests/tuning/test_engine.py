@@ -34,8 +34,10 @@ T = (128, 32, 64, 96, 160, 192)
 NAMES = {PLAIN, *(f"T = {t}" for t in T[1:])}
 
 
-def run_it(folder: Path, *wrongs: tuple[str, str], measurers: int = 1, **wishes: Any) -> TuneResult:
-    meter = Pretended(str(folder / "log"), wrongs)
+def run_it(
+    folder: Path, *wrongs: tuple[str, str], measurers: int = 1, slow: int = 0, **wishes: Any
+) -> TuneResult:  # fmt: skip
+    meter = Pretended(str(folder / "log"), wrongs, slow=slow)
     asked = TuneWishes(**{"limit_seconds": 3.0, "jobs": 1, **wishes})
     return tune(SPEC, folder / "move.tune.jsonl", asked, Devices(meter, [{}] * measurers))
 
@@ -63,6 +65,15 @@ def test_what_goes_wrong_takes_its_candidate_and_no_other(wronged: tuple[Path, T
     assert messages["hung"] == "no end of its launches within 3 s"
     assert messages["faulted"] == "an illegal memory access was encountered"
     assert [one.name for one in result.left_out] == ["T = 1056"] and "1024" in result.left_out[0].why
+
+
+def test_every_process_that_lives_closes_its_device_in_the_thread_that_opened_it(
+    wronged: tuple[Path, TuneResult],
+) -> None:
+    folder, _ = wronged
+    opened, closed = ((folder / f"log.{what}").read_text().splitlines() for what in ("opened", "closed"))
+    left = 3  # one hung, one faulted, one was killed
+    assert len(closed) >= 1 and set(closed) <= set(opened) and len(opened) - len(closed) == left
 
 
 def test_the_best_is_that_of_the_device(wronged: tuple[Path, TuneResult]) -> None:
@@ -176,6 +187,19 @@ def test_a_budget_of_candidates_and_another_device_at_a_scheduler(tmp_path: Path
     second = tune(SPEC, file, TuneWishes(scheduler=address, candidates=1), Devices(other))
     assert str(second.skipped) == f"4 results of another device or version ({HERE})"
     assert second.measured == 1 and second.environment.device == "another device"
+
+
+@pytest.mark.parametrize("budget", [{"seconds": 0.01}, {"candidates": 1}])
+def test_a_plain_build_has_its_turn_whatever_the_budget(tmp_path: Path, budget: dict[str, float]) -> None:
+    result = run_it(tmp_path, **budget)
+    assert result.plain is not None and result.plain.outcome == "measured" and ran(tmp_path) == {PLAIN: 1}
+
+
+def test_a_plain_build_that_is_slow_to_build_has_its_turn(tmp_path: Path) -> None:
+    """Others are timed before it, and the time is over before it is built."""
+    result = run_it(tmp_path, seconds=2.0, jobs=4, slow=T[0])
+    names = list(ran(tmp_path))
+    assert result.plain is not None and result.plain.outcome == "measured" and names[-1] == PLAIN and len(names) > 1
 
 
 def test_a_budget_that_fits_no_candidate(tmp_path: Path, address: str) -> None:

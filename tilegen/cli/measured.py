@@ -142,7 +142,7 @@ def tune(spec: str, form: str, budget: tuple[float, float], **options: Any) -> i
 @click.option("--ctas", type=click.IntRange(1, 4096), default=32, show_default=True, help="CTAs to trace, at least.")
 @click.option(
     "--stamps", type=click.IntRange(16, 1 << 20), default=4096, show_default=True, metavar="N",
-    help="Records of 16 bytes for each thread that stamps, a power of two.",
+    help="Stamps of 8 bytes that each thread which stamps has place for.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="Seed of the inputs.")
 @with_pass

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import click
-
 from tilegen.cli.console import current_color, print_data, print_diagnostic, print_json
 from tilegen.cli.explaining import ExplainWishes, load_one
 from tilegen.cli.progress import watch_one
@@ -43,11 +41,6 @@ def trace_command(options: TraceOptions) -> int:
 
     Raises ProofError TG496, after the file is written, where one does not, and what building and tracing raise.
     """
-    if options.stamps & options.stamps - 1:
-        near = 1 << options.stamps.bit_length() - 1
-        raise click.BadParameter(
-            f"{options.stamps} is no power of two: take {near} or {2 * near}", param_hint="'--stamps'"
-        )
     with watch_one(options.spec):
         traced = _trace(options)
     path = Path(options.output or f"{traced.built.plan.name}.trace.json")

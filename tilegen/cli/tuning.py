@@ -79,9 +79,9 @@ def _watch(wishes: TuneWishes) -> Iterator[Any]:
         yield lambda state: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
-    columns = [BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False)]
+    columns = [TextColumn("{task.description}", markup=False), BarColumn()]  # a narrow terminal has no bar
     console = Console(stderr=True, no_color=True if current_color() is False else None)
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
         task = bar.add_task("starting", total=None)
@@ -93,12 +93,15 @@ def _watch(wishes: TuneWishes) -> Iterator[Any]:
 
 
 def say_state(state: State) -> str:
-    """The best so far, what a plain build takes, and the time left."""
-    said = []
+    """How many are done, the best so far, what a plain build takes, and the time left, at first the budget's."""
+    said = [f"{state.done} of {state.done + state.left}"]
     if state.best is not None:
         said.append(f"best {state.best.median_us:.2f} us")
-    if state.first is not None and state.first.us and state.best is not None:
-        said.append(f"plain {state.first.median_us / state.best.median_us:.2f} of it")
-    if state.seconds_left < float("inf"):
-        said.append(f"{int(state.seconds_left) // 60}:{int(state.seconds_left) % 60:02} left")
-    return ", ".join(said) or "building"
+    if state.first is not None and state.first.us:
+        said.append(f"plain {state.first.median_us:.2f} us")
+    if state.is_last:
+        said.append("the best few once more")
+    elif state.seconds_left < float("inf"):
+        seconds = int(state.seconds_left)
+        said.append(f"{seconds // 60}:{seconds % 60:02} {'left' if state.done else 'at most'}")
+    return ", ".join(said)

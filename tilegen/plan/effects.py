@@ -24,6 +24,8 @@ from tilegen.plan.instructions import (
     READS,
     ROWS,
     SHUFFLE,
+    TENSOR_LOAD,
+    TENSOR_STORE,
     THREAD,
     WRITES,
     Instruction,
@@ -169,7 +171,8 @@ def _of_move(step: Move) -> Effects:
 
 def _touch(operand: OperandForm, ref: Ref, where: Index, step: Move) -> Touch:
     if operand.lies != ROWS:
-        word = operand.word_bytes if matrices(step) else step.elems * ref.memory.elem_bytes
+        has_words = matrices(step) or step.via in (TENSOR_LOAD, TENSOR_STORE)
+        word = operand.word_bytes if has_words else step.elems * ref.memory.elem_bytes
         return Touch(ref, operand.use, operand.lies, step.elems, where, word_bytes=word)
     return Touch(ref, operand.use, ROWS, MATRIX_ROW_ELEMS, less(Var("laneid", 32), MATRIX_ROW_ELEMS * matrices(step)))
 

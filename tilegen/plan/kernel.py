@@ -75,7 +75,7 @@ class Plan:
     overlaps: bool = False  # launched while the kernel before may still run
     trust: Trust = field(default=Trust())
     tensor_columns: int = 0  # of tensor memory, allocated once for all of its memories; 0: none
-    stamps: int = 0  # records of the buffer that each thread which stamps has; 0: nobody does
+    stamps: int = 0  # for how many each thread that stamps has place in the buffer; 0: nobody stamps
 
     @property
     def threads(self) -> int:

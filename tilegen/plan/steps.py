@@ -297,14 +297,13 @@ class Await:
 
 @dataclass(frozen=True)
 class Stamp:
-    """One thread of each warpgroup of the role reads its clock, and the GPU's timer too where ``is_timed``.
+    """One thread of each warpgroup of the role reads its clock.
 
     ``number``: of the site that begins here (``tracing.sites``), 0 for none. No memory of the plan is touched, and all
     threads of the role come here.
     """
 
     number: int
-    is_timed: bool = False
 
 
 Step = Union[  # noqa: UP007 - a runtime alias

@@ -12,7 +12,7 @@ import numpy as np
 from tilegen.arithmetic import Parameter
 from tilegen.decisions import COLUMNS, printable, wrap_line
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
-from tilegen.index import INT_LIMIT, Formula, Index, Var, conjuncts, less, to_c, wide_type
+from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, conjuncts, div, less, mul, multiple, to_c, wide_type
 from tilegen.plan import Barrier, Memory, Ref, TensorMap, subscript
 
 
@@ -28,8 +28,34 @@ def element(ref: Ref) -> str:
 
 
 def pointer(ref: Ref) -> str:
-    """The address of an element: ``A``, or ``&A[s * 128]``."""
+    """The address of an element: ``A``, or ``&A[s * 128]``; of tensor memory its number."""
+    if ref.memory.traits.has_cells:
+        return cell_address(ref)
     return ref.memory.name if is_zero(subscript(ref)) else f"&{element(ref)}"
+
+
+def cell_address(ref: Ref) -> str:
+    """The address of an element of tensor memory: its lane from bit 16 on, its column below (PTX ISA, Addressing).
+
+    >>> from tilegen.index import Var
+    >>> from tilegen.plan import Memory
+    >>> acc, w = Memory("acc", "float32", (128, 256), (512, 1), "tmem"), Var("wid_in_wg", 4)
+    >>> cell_address(acc[0, 0]), cell_address(acc[w * 32, Var("trip", 9) % 2 * 128 + 64])
+    ('acc', 'acc + (wid_in_wg << 21) + (trip & 1) * 128 + 64')
+    """
+    (lane, at), bits = ref.at, DTYPES[ref.memory.dtype].bits
+    assert multiple(mul(at, bits)) % _COLUMN_BITS == 0, f"{element(ref)} begins inside of a column"
+    column, text = div(mul(at, bits), _COLUMN_BITS), ref.memory.name
+    if not is_zero(lane):
+        shift = (multiple(lane) & -multiple(lane)).bit_length() - 1
+        first = div(lane, 1 << shift)
+        inside = to_c(first) if isinstance(first, (int, Var)) else f"({to_c(first)})"
+        text += f" + ({inside} << {_LANE_SHIFT + shift})"
+    parts = column.args if isinstance(column, Formula) and column.symbol == "+" else (column,)
+    return text if is_zero(column) else to_c(Formula("+", (Var(text, 2), *parts), bound(column) + 1))
+
+
+_COLUMN_BITS, _LANE_SHIFT = 32, 16
 
 
 def is_zero(x: Index) -> bool:
@@ -38,6 +64,10 @@ def is_zero(x: Index) -> bool:
 
 
 # ---------------------------------------------------------------- declarations and parameters
+class Election(Var):
+    """Whether the thread is the elected one of its role, 1 or 0: a variable of the text alone, there a bool."""
+
+
 def declare(memory: Memory) -> str:
     """A local or shared array, aligned for the vector accesses that it can see.
 
@@ -59,13 +89,15 @@ def elems_of(memory: Memory) -> int:
 def parameter(x: Var | Memory | TensorMap | Barrier | Parameter, written: frozenset[str]) -> str:
     """A parameter of a __device__ function."""
     if isinstance(x, Var):
-        return f"{int_type(x)} {x.name}"
+        return f"{'bool' if isinstance(x, Election) else int_type(x)} {x.name}"
     if isinstance(x, Parameter):
         return f"{DTYPES[x.type].c} {x.name}"
     if isinstance(x, TensorMap):
         return f"const TensorMap &{x.name}"
     if isinstance(x, Barrier):
         return f"unsigned long long *{x.name}"
+    if x.traits.has_cells:
+        return f"unsigned {x.name}"
     const, c = "" if x.name in written else "const ", DTYPES[x.dtype].c
     return f"{const}{c} (&{x.name})[{elems_of(x)}]" if x.traits.is_held else f"{const}{c} *{x.name}"
 
@@ -75,6 +107,8 @@ def argument(formal: Any, actual: Any, written: frozenset[str]) -> str:
     if isinstance(formal, Var):
         return to_c(actual)
     const, c, m = "" if formal.name in written else "const ", DTYPES[formal.dtype].c, actual.memory
+    if formal.traits.has_cells:
+        return pointer(actual)
     if not formal.traits.is_held:
         return f"({const}{c} *){pointer(actual)}" if DTYPES[m.dtype].c != c else pointer(actual)
     if DTYPES[m.dtype].c == c and elems_of(m) == elems_of(formal) and is_zero(actual.offset):

@@ -13,6 +13,8 @@ from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Formula, Var, conjuncts, to_c, variables
 from tilegen.plan import (
     CHECK_MACRO,
+    PRODUCTS,
+    TENSOR_LOADS,
     Arrive,
     Block,
     Memory,
@@ -30,10 +32,11 @@ from tilegen.plan import (
 from tilegen.plan.walk import begin, walk
 from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line, int_type, parameter, with_note
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
-from tilegen.render.names import free_names, multiplied_registers
+from tilegen.render.names import free_names, held_registers
 from tilegen.render.page import Page, WrittenRole, function_text, templates
 from tilegen.render.stamps import enclose_stamps, stamp_parameters
 from tilegen.render.steps import WARPGROUP_THREADS, render_steps
+from tilegen.render.tensor_memory import elect_thread, tensor_texts
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
 
 MOST_LINES = 25
@@ -95,7 +98,7 @@ def _write_kernel(page: Page) -> dict[str, Any]:
     plan, alone, before = page.plan, len(page.plan.roles) == 1, set(page.functions)
     roles = [_render_role(page, role, part) for role, part in zip(plan.roles, parts_of(plan), strict=True)]
     used = {n for role in plan.roles for n, x in free_names(role.steps, role.threads).items() if isinstance(x, Var)}
-    barriers = _barrier_texts(page, plan_shared(plan))
+    barriers, tensor = _barrier_texts(page, plan_shared(plan)), tensor_texts(page, plan_shared(plan))
     overlaps = page.use("launch_dependents") if plan.overlaps or page.is_followed else ""
     return {
         "name": plan.name, "threads": plan.threads,
@@ -105,6 +108,7 @@ def _write_kernel(page: Page) -> dict[str, Any]:
         "builtins": [*(roles[0]["builtins"] if alone else ()), *_cta_builtins(page, used)],
         "first_thread": "tx == 0" if alone else "threadIdx.x == 0", "roles": roles,
         "functions": [name for name in page.functions if name not in before], "barriers": barriers,
+        "tensor": tensor, "meet": barriers.get("meet") or ("__syncthreads" if tensor else ""),
         "overlaps": overlaps, "idles": alone and has_idle_threads(plan.roles[0]),
     }  # fmt: skip
 
@@ -196,7 +200,9 @@ def _change_registers(page: Page, role: Role) -> str:
 
 
 def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
-    page.part, page.multiplied = part, multiplied_registers(role.steps)
+    role, elected = elect_thread(page, role, part.first)
+    page.part, page.multiplied = part, held_registers(role.steps, PRODUCTS)
+    page.loaded = held_registers(role.steps, TENSOR_LOADS)
     used = free_names(role.steps, role.threads)
     registers = [with_note(m) for m in page.plan.memories if m.traits.is_held and m.name in used]
     change = _change_registers(page, role)
@@ -205,7 +211,7 @@ def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     name, end = printable(role.name), part.first + role.threads
     return {
         "name": name, "threads": role.threads, "end": end, "held": registers, "body": body, "builtins": builtins,
-        "registers": change,
+        "registers": change, "elected": elected,
     }  # fmt: skip
 
 

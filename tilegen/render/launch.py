@@ -24,6 +24,7 @@ from tilegen.plan import (
 from tilegen.render.c_text import elems_of
 from tilegen.render.names import fresh
 
+ADDRESS_BYTES = 4  # of tensor memory: PTX ISA, tcgen05.alloc writes one to shared memory
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; beyond it CUDA gives shared memory only at launch
 
 
@@ -37,6 +38,7 @@ class SharedUse:
     pool: str
     align: int
     barriers: tuple[tuple[Barrier, int], ...] = ()  # with their places in the pool, if there is one
+    tensor_base: int | None = None  # the place of the address of tensor memory, None where the kernel has none
 
 
 def plan_shared(plan: Plan) -> SharedUse:
@@ -50,11 +52,17 @@ def plan_shared(plan: Plan) -> SharedUse:
         start = -(-bytes_ // BARRIER_BYTES) * BARRIER_BYTES
         barriers.append((b, start))
         bytes_ = start + b.slots * BARRIER_BYTES
+    base = -(-bytes_ // ADDRESS_BYTES) * ADDRESS_BYTES if plan.tensor_columns else None
+    bytes_ = bytes_ if base is None else base + ADDRESS_BYTES
     pooled = bytes_ > STATIC_SHARED_LIMIT or any(a[1] > b[0] for a, b in pairwise(spans))
     pool = fresh("smem", {m.name for m in plan.memories} | {plan.name}) if pooled else ""
-    aligns = [m.align_bytes for m in memories] + [BARRIER_BYTES for _ in barriers]
+    aligns = (
+        [m.align_bytes for m in memories]
+        + [BARRIER_BYTES for _ in barriers]
+        + ([ADDRESS_BYTES] if base is not None else [])
+    )
     align = max(aligns, default=16)
-    return SharedUse(memories, bytes_, bytes_ > STATIC_SHARED_LIMIT, pool, align, tuple(barriers))
+    return SharedUse(memories, bytes_, bytes_ > STATIC_SHARED_LIMIT, pool, align, tuple(barriers), base)
 
 
 def launch_info(plan: Plan, params: Mapping[str, int | float] | None = None) -> dict[str, Any]:

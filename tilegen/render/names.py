@@ -8,7 +8,6 @@ from itertools import chain, count
 from tilegen.arithmetic import Parameter
 from tilegen.index import Index, Var, bound, variables
 from tilegen.plan import (
-    PRODUCTS,
     Barrier,
     Block,
     Effects,
@@ -84,14 +83,19 @@ def written_names(steps: Iterable[Step]) -> frozenset[str]:
     return frozenset(names)
 
 
-def multiplied_registers(steps: Iterable[Step]) -> tuple[Memory, ...]:
-    """Registers that wgmmas take, in these steps or in functions that they call, by the names that they have here."""
+def held_registers(steps: Iterable[Step], queue: str) -> tuple[Memory, ...]:
+    """Registers that instructions of a queue take, in these steps or in functions that they call, by their names here.
+
+    >>> from tilegen.plan import PRODUCTS
+    >>> held_registers((), PRODUCTS)
+    ()
+    """
     found: dict[str, Memory] = {}
     for step in steps:
         touched = effects(step)
-        if touched.instruction is not None and touched.instruction.queue == PRODUCTS:
+        if touched.instruction is not None and touched.instruction.queue == queue:
             found |= {t.ref.memory.name: t.ref.memory for t in touched.touches if t.ref.memory.traits.is_held}
-        inner = {m.name: m for m in multiplied_registers(touched.body)}
+        inner = {m.name: m for m in held_registers(touched.body, queue)}
         if isinstance(step, Block):
             formals = {f.name: a.memory for f, a in step.args if isinstance(a, Ref)}
             own = {m.name for m in step.registers}

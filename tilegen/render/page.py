@@ -56,6 +56,7 @@ class Page:
     functions: dict[str, tuple[Any, list[str]]] = field(default_factory=dict)
     modules: dict[str, Any] = field(default_factory=dict)
     multiplied: tuple[Memory, ...] = ()  # registers that products take, by the names that the text around has for them
+    loaded: tuple[Memory, ...] = ()  # registers that are loaded from tensor memory, in the same way
     constant: frozenset[str] = frozenset()  # of these, that the text around may not write
     reserved: frozenset[str] = frozenset()  # kernels of the same file
     is_followed: bool = False  # by a kernel that may start while this one runs
@@ -141,18 +142,24 @@ def arch_sides(name: str, arch: str) -> str:
 # ---------------------------------------------------------------- the __device__ functions
 def define(page: Page, name: str, signature: Any, note: str) -> str:
     """The name of a function with that signature and body: an equal one is shared, another gets the next number."""
-    taken = {page.plan.name, *page.reserved, *(m.name for m in page.plan.memories), *prelude_names()}
-    taken |= {p.name for p in page.plan.params} | {b.name for b in page.plan.barriers}
-    for s in all_steps(page.plan):
-        taken |= {s.var.name} if isinstance(s, Repeat) else set()
-        taken |= {*s.names} if isinstance(s, Let | Fetch | Pick) else set()
-        taken |= {m.name for m in (*s.registers, *(f for f, _ in s.args))} if isinstance(s, Block) else set()
+    taken = names_taken(page)
     names = (n for n in chain([name], (f"{name}_{i}" for i in count(2))) if n not in taken)
     candidate = next(n for n in names if page.functions.get(n, (signature,))[0] == signature)
     notes = page.functions.setdefault(candidate, (signature, []))[1]
     if note and note not in notes:
         notes.append(note)
     return candidate
+
+
+def names_taken(page: Page) -> set[str]:
+    """All names of the kernel, of its prelude, and of kernels of the same file."""
+    taken = {page.plan.name, *page.reserved, *(m.name for m in page.plan.memories), *prelude_names()}
+    taken |= {p.name for p in page.plan.params} | {b.name for b in page.plan.barriers}
+    for s in all_steps(page.plan):
+        taken |= {s.var.name} if isinstance(s, Repeat) else set()
+        taken |= {*s.names} if isinstance(s, Let | Fetch | Pick) else set()
+        taken |= {m.name for m in (*s.registers, *(f for f, _ in s.args))} if isinstance(s, Block) else set()
+    return taken
 
 
 def function_text(page: Page, name: str) -> str:

@@ -8,8 +8,8 @@ from tilegen.plan import Plan, Role, Stamp, flatten
 from tilegen.render.page import Page
 from tilegen.scopes import SCOPES
 
-HEAD_RECORDS = 4  # of a thread's part of the buffer: where and when it began, when it ended, how many stamps there are
-_BUFFER, _EVERY, _AT = "stamp__buffer", "stamp__every", "stamp__at"  # names that no spec may give
+HEAD_RECORDS = 5  # of a thread's part of the buffer: where and when it began, when it ended, how many stamps there are
+_BUFFER, _EVERY, _AT, _LEFT = "stamp__buffer", "stamp__every", "stamp__at", "stamp__left"  # no spec may give these
 
 
 def count_stampers(plan: Plan) -> dict[str, tuple[int, int]]:
@@ -28,7 +28,7 @@ def count_stampers(plan: Plan) -> dict[str, tuple[int, int]]:
 
 def stamp_parameters(plan: Plan) -> list[str]:
     """What a kernel with stamps takes behind all else: the buffer, and that every so many-th cluster is traced."""
-    return [f"uint4 *__restrict__ {_BUFFER}", f"int {_EVERY}"] if plan.stamps else []
+    return [f"uint2 *__restrict__ {_BUFFER}", f"int {_EVERY}"] if plan.stamps else []
 
 
 def enclose_stamps(page: Page, role: Role, body: str) -> str:
@@ -36,24 +36,26 @@ def enclose_stamps(page: Page, role: Role, body: str) -> str:
     if not page.plan.stamps or not _has_stamps(role):
         return body
     plan, found = page.plan, count_stampers(page.plan)
-    of_cta = sum(n for _, n in found.values()) * plan.stamps
-    sizes = ", ".join(map(str, (*plan.cluster, of_cta, plan.stamps)))
+    sizes = ", ".join(map(str, (*plan.cluster, _records_of_cta(plan), plan.stamps + HEAD_RECORDS)))
     thread = f"threadIdx.x - {page.part.first}" if page.part.first else "threadIdx.x"
-    here = f"{page.use('stamp_place')}<{sizes}>({_EVERY}, {thread}, {found[role.name][0]})"
-    start = f"int {_AT} = {page.use('stamp_begin')}({_BUFFER}, {here});"
-    return f"{start}\n{body}\n{page.use('stamp_end')}<{plan.stamps}>({_BUFFER}, {here}, {_AT});"
+    here = f"{page.use('stamp_place')}<{sizes}>({_BUFFER}, {_EVERY}, {thread}, {found[role.name][0]})"
+    start = f"uint2 *{_AT} = {here};\nint {_LEFT} = {page.use('stamp_begin')}<{plan.stamps}>({_AT});"
+    return f"{start}\n{body}\n{page.use('stamp_end')}<{plan.stamps}>({here}, {_LEFT});"
 
 
 def write_stamp(page: Page, step: Stamp, noted: bool) -> str:
-    """A stamp, of the timer too where other CTAs have to do with the site."""
-    helper = page.use("stamp_timer" if step.is_timed else "stamp_clock")
-    return f"{helper}<{page.plan.stamps}>({_BUFFER}, {_AT}, {step.number});"
+    """A stamp."""
+    return f"{page.use('stamp_clock')}<{step.number}>({_AT}, {_LEFT});"
 
 
 def _has_stamps(role: Role) -> bool:
     return any(isinstance(step, Stamp) for step in flatten(role.steps))
 
 
+def _records_of_cta(plan: Plan) -> int:
+    return sum(n for _, n in count_stampers(plan).values()) * (plan.stamps + HEAD_RECORDS)
+
+
 def buffer_records(plan: Plan, clusters: int) -> int:
-    """The records that the buffer has for so many traced clusters, of 16 bytes each."""
-    return clusters * prod(plan.cluster) * sum(n for _, n in count_stampers(plan).values()) * plan.stamps
+    """The records that the buffer has for so many traced clusters, of 8 bytes each."""
+    return clusters * prod(plan.cluster) * _records_of_cta(plan)

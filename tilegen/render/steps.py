@@ -7,12 +7,13 @@ from functools import partial
 from typing import Any
 
 from tilegen.dtypes import DTYPES, DType
-from tilegen.index import Formula, Index, Var, add, div, multiple, to_c, variables
+from tilegen.index import Formula, Index, Var, add, to_c, variables
 from tilegen.plan import (
     BYTE_PERMUTE,
     CAST,
     FILL,
     MOVE,
+    PRODUCTS,
     QUEUES,
     Arrive,
     Await,
@@ -25,10 +26,8 @@ from tilegen.plan import (
     Instruction,
     Let,
     Map,
-    MatrixDescriptor,
     Mma,
     Move,
-    OperandForm,
     Peers,
     Pick,
     Ref,
@@ -38,6 +37,8 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorFence,
+    TensorMma,
     Tma,
     UnknownStep,
     Wait,
@@ -46,20 +47,16 @@ from tilegen.plan import (
     effects,
     flatten,
     matrices,
-    subscript,
 )
-from tilegen.plan.descriptors import CHUNK_BYTES
-from tilegen.plan.instructions import BOX, READS, THREAD
+from tilegen.plan.instructions import THREAD
 from tilegen.render.c_text import (
     argument,
     comment_lines,
     element,
-    elems_of,
     int_type,
     is_zero,
     literal,
     parameter,
-    pointer,
     spell_condition,
     with_note,
     zero_of,
@@ -68,8 +65,17 @@ from tilegen.render.casts import cast_text
 from tilegen.render.formulas import render_tree
 from tilegen.render.ladders import Ladder, fold_ladders, name_fold
 from tilegen.render.loops import Counter, find_counter
-from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
+from tilegen.render.names import axis_index, free_names, fresh, held_registers, written_names
 from tilegen.render.page import Page, define, rank
+from tilegen.render.products import (
+    find_loaded,
+    keep_loaded,
+    keep_words,
+    write_operand,
+    write_product,
+    write_tensor_product,
+    write_wait,
+)
 from tilegen.render.stamps import write_stamp
 from tilegen.render.updates import render_update
 from tilegen.scopes import SCOPES
@@ -144,55 +150,12 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     helper = row.prelude.format(**_blanks(step))
     if isinstance(step, Tma) and step.function:
         helper = page.use_as(f"{row.prelude}_{len(step.at)}d", row.prelude, len(step.at))
-    args = [_operand(getattr(step, o.field), o, step) for o in row.operands]
+    args = [write_operand(getattr(step, o.field), o, step) for o in row.operands]
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
     args += [to_c(t.where) for t in touched.read if isinstance(step, Move) and t.lies == THREAD and t.where is not True]
     args += [_slot(slot) for slot in touched.slots]
     args += [_mask(step.peers)] if isinstance(step, Tma) and step.peers else []
     return str(page.steps.instruction(helper, args))
-
-
-def _render_product(page: Page, step: Wgmma, noted: bool) -> str:
-    """A call of the function for this N and for how a and b lie."""
-    forms = "registers" if step.a_lies is None else step.a_lies.along, step.b_lies.along
-    n, suffix = step.b_lies.rows, _FORMS[forms[0], "a"] + _FORMS[forms[1], "b"]
-    name = page.use_as(step.via.prelude.replace("nN", f"n{n}") + suffix, step.via.prelude, n, *forms)
-    lies = {"a": step.a_lies, "b": step.b_lies}
-    args = []
-    for o in step.via.operands:
-        place, matrix = getattr(step, o.field), lies.get(o.field)
-        args.append(_operand(place, o, step) if matrix is None else _render_descriptor(page, place, matrix))
-    return str(page.steps.instruction(name, [*args, to_c(step.accumulate)]))
-
-
-def _render_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:
-    """The descriptor of a matrix that starts at a place; one of the whole memory, and 16 bytes on for each 1 added."""
-    helper = f"{page.use('matrix_descriptor')}<{matrix.leading_bytes}, {matrix.stride_bytes}, {matrix.swizzle_bytes}>"
-    at, each = subscript(place), CHUNK_BYTES // place.memory.elem_bytes
-    if is_zero(at) or each < 1 or multiple(at) % each:
-        return f"{helper}({pointer(place)})"
-    return f"{helper}({place.memory.name}) + {to_c(div(at, each))}"
-
-
-# What the name of a product's function says of its operands: those in shared memory along K are the plain ones.
-_FORMS = {("k", "a"): "", ("k", "b"): "", ("mn", "a"): "_am", ("mn", "b"): "_bn", ("registers", "a"): "_ar"}
-
-
-def _held(page: Page) -> list[tuple[str, int]]:
-    """The registers that products take here, as words, and how many."""
-    held = []
-    for m in page.multiplied:
-        c, words = DTYPES[m.dtype].c, elems_of(m) * m.elem_bytes // 4
-        word = c if c in ("float", "int", "unsigned") else "unsigned"
-        is_word = word == c and m.name not in page.constant
-        held.append((m.name if is_word else f"({word} *){m.name}", words))
-    return held
-
-
-def _render_wait(page: Page, step: Wait, noted: bool) -> str:
-    queue = QUEUES[step.queue]
-    held = _held(page) if queue.together == "warpgroup" else []
-    return str(page.steps.wait(queue.wait, step.pending, held))
 
 
 def _blanks(step: Move | Map | Mma | Tma) -> dict[str, object]:
@@ -203,20 +166,8 @@ def _blanks(step: Move | Map | Mma | Tma) -> dict[str, object]:
         return {}
     if isinstance(step, Map):
         return {"bytes": step.elems * step.dst.memory.elem_bytes}
-    valid = "" if step.valid is True else "_or_zero"
-    return {"bytes": step.elems * step.dst.memory.elem_bytes, "count": matrices(step), "or_zero": valid}
-
-
-def _operand(place: Any, operand: OperandForm, step: Move | Map | Mma | Wgmma | Tma) -> str:
-    """Registers as the words that the row names, memory as a pointer, an array that a descriptor describes as that."""
-    if operand.lies == BOX and not isinstance(place, Ref):
-        assert isinstance(step, Tma)
-        return f"&{step.map.name}"
-    if not place.memory.traits.is_held:
-        return pointer(place)
-    if DTYPES[place.memory.dtype].c == operand.word:
-        return pointer(place)
-    return f"({'const ' if operand.use == READS else ''}{operand.word} *)&{element(place)}"
+    valid, bytes_ = "" if step.valid is True else "_or_zero", step.elems * step.dst.memory.elem_bytes
+    return {"bytes": bytes_, "count": matrices(step) or bytes_ // 4, "or_zero": valid}
 
 
 def _render_move(page: Page, move: Move) -> str:
@@ -345,15 +296,17 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
     captured = sorted(captured, key=partial(rank, page.plan))
     written = written_names(block.body)
     folded = fold_ladders(block)
-    around, page.multiplied = page.multiplied, multiplied_registers(block.body)
-    constant, page.constant = page.constant, frozenset(m.name for m in page.multiplied) - written_names(block.body)
+    around = page.multiplied, page.loaded, page.constant
+    page.multiplied, page.loaded = held_registers(block.body, PRODUCTS), find_loaded(block, page.loaded)
+    page.constant = frozenset(m.name for m in (*page.multiplied, *page.loaded)) - written
     signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, folded.registers)),
                  render_steps(page, folded.body))  # fmt: skip
-    page.multiplied, page.constant = around, constant
+    page.multiplied, page.loaded, page.constant = around
     name = define(page, block.name, signature, block.note)
     args = [*(x.name for x in captured), *(argument(f, a, written) for f, a in block.args)]
     text = page.plan.operations[block.op].text if noted and 0 <= block.op < len(page.plan.operations) else ""
-    return str(page.steps.call(name, args, " ".join(comment_lines(text))))
+    call = str(page.steps.call(name, args, " ".join(comment_lines(text))))
+    return call + keep_loaded(page, block)
 
 
 def _render_ladder(page: Page, step: Ladder) -> str:
@@ -381,16 +334,18 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Move: _render_instruction,
     Map: _render_instruction,
     Mma: _render_instruction,
-    Wgmma: _render_product,
+    Wgmma: write_product,
+    TensorMma: write_tensor_product,
     Tma: _render_instruction,
     Compute: _render_compute,
     Shuffle: lambda page, step, noted: page.steps.shuffle(
         element(step.dst), element(step.src), *_shuffled_lane(step), _shuffled_word(step)
     ),
     Sync: _render_sync,
-    Fence: lambda page, step, noted: page.steps.fence(_held(page)),
+    Fence: lambda page, step, noted: page.steps.fence(keep_words(page, page.multiplied)),
+    TensorFence: lambda page, step, noted: page.steps.commit(f"tmem_fence_{step.side}"),
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
-    Wait: _render_wait,
+    Wait: write_wait,
     Follow: lambda page, step, noted: page.steps.follow(),
     Arrive: _render_arrive,
     Await: lambda page, step, noted: page.steps.await_phase(

@@ -312,7 +312,11 @@ PRELUDE = frozenset(
     mma_m16n8k32_f32_e4m3_e5m2_f32 mma_m16n8k32_f32_e5m2_e4m3_f32 mma_m16n8k32_f32_e5m2_e5m2_f32
     mma_m8n8k4_f64_f64_f64_f64 mma_m16n8k4_f64_f64_f64_f64 mma_m16n8k8_f64_f64_f64_f64 mma_m16n8k16_f64_f64_f64_f64
     wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
-    stamp_clock stamp_timer stamp_place stamp_begin stamp_end
+    tmem_load_1 tmem_load_2 tmem_load_4 tmem_load_8 tmem_load_16 tmem_load_32 tmem_load_64 tmem_load_128
+    tmem_store_1 tmem_store_2 tmem_store_4 tmem_store_8 tmem_store_16 tmem_store_32 tmem_store_64 tmem_store_128
+    is_elected tmem_alloc tmem_alloc_done tmem_free tmem_fence_before tmem_fence_after tmem_wait_load tmem_wait_store
+    tcgen05_descriptor tcgen05_mma_f16 tcgen05_mma_tf32 tcgen05_mma_i8 tcgen05_mma_f8f6f4 tcgen05_commit
+    stamp_clock stamp_place stamp_begin stamp_end
     """.split()  # noqa: SIM905
 )
 # One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types.

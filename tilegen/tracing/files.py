@@ -58,15 +58,17 @@ def trace_data(timeline: Timeline, orders: Orders, origin: Origin) -> dict[str, 
             "tool": TOOL, "version": VERSION, "kernel": plan.name, "arch": plan.arch,
             "source_sha256": origin.source_sha256, "device": origin.device, "params": dict(origin.case),
             "grid": list(origin.launch.grid), "ctas": [list(cta) for cta in ctas], "ghz": round(timeline.scale.ghz, 6),
-            "timer_resolution_ns": timeline.scale.resolution_ns, "sites": [asdict(s) for s in timeline.stamped.sites],
+            "timer_resolution_ns": timeline.scale.resolution_ns,
+            "sites": [asdict(s) for s in timeline.stamped.sites],
             "threads": [
                 {"cta": list(r.cta), "role": r.role, "team": r.team, "sm": r.sm, "stamps": len(r.numbers),
-                 "is_full": r.is_full, "ns": round((r.end[0] - r.begin[0]) / timeline.scale.ghz, 1)}
+                 "left_out": r.left_out, "ns": round((r.end[0] - r.begin[0]) / timeline.scale.ghz, 1)}
                 for r in timeline.readings
             ],
             "orders": {
                 "stamps_in_order": orders.threads - orders.backwards, "stamps": orders.threads,
                 "by_clock": orders.by_clock, "by_timer": orders.by_timer, "untold": orders.untold,
+                "apart_ns": round(timeline.scale.apart_ns, 1),
                 "broken": len(orders.broken),
             },
         },

@@ -59,7 +59,8 @@ def check_orders(timeline: Timeline) -> Orders:
     Who was waited for began before the wait ended, all that meet came before any of them went on, and each thread's
     stamps follow one another.
 
-    Of one SM clocks are compared, exactly. Of CTAs of a cluster on two SMs the timer is compared, to its resolution.
+    Of one SM clocks are compared, exactly. Of CTAs of a cluster on two SMs the times are compared that the GPU's timer
+    gives to their clocks, to the error of both.
     """
     pairs, backwards = 0, 0
     for reading in timeline.readings:
@@ -158,4 +159,6 @@ def _measure(timeline: Timeline, claim: Claim) -> float | None:
         return None
     if a.cta == b.cta:
         return (a.clock_at(first) - b.clock_at(second)) / timeline.scale.ghz
-    return float(a.timer_at(first) - b.timer_at(second) - timeline.scale.resolution_ns)
+    scale = timeline.scale
+    late = scale.time_at(a.sm, a.clock_at(first)) - scale.time_at(b.sm, b.clock_at(second))
+    return late - scale.apart_ns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any
@@ -17,16 +17,16 @@ from tilegen.render.stamps import HEAD_RECORDS, buffer_records, count_stampers
 Array = NDArray[Any]
 Cta = tuple[int, int, int]
 DAMAGED = "TG495"
-RECORD_BYTES = 16
+RECORD_BYTES = 8
 _LOW = 1 << 32
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What one thread stamped, in order: ``numbers`` of sites, ``clocks`` of its SM, ``timers`` of the GPU in ns or 0.
+    """What one thread stamped, in order: ``numbers`` of sites, ``clocks`` of its SM.
 
-    ``team``: which warpgroup of its role the thread is the first of. ``begin`` and ``end``: a clock and a timer each.
-    ``is_full``: the thread had no place for more stamps than these.
+    ``team``: which warpgroup of its role the thread is the first of. ``begin`` and ``end``: the clock, and the timer of
+    the GPU in ns. ``left_out``: stamps that the thread had no place for, behind these.
     """
 
     cta: Cta
@@ -37,16 +37,15 @@ class Reading:
     end: tuple[int, int]
     numbers: Array
     clocks: Array
-    timers: Array
-    is_full: bool = False
+    left_out: int = 0
 
     def clock_at(self, k: int) -> int:
         """The clock of stamp ``k``, or the thread's last where there are no more."""
         return int(self.clocks[k]) if k < len(self.clocks) else self.end[0]
 
-    def timer_at(self, k: int) -> int:
-        """The timer of stamp ``k``, in ns, or the thread's last where there are no more."""
-        return int(self.timers[k]) if k < len(self.timers) else self.end[1]
+    @property
+    def is_full(self) -> bool:
+        return self.left_out > 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def read_buffer(plan: Plan, tracing: Tracing, image: Array) -> list[Reading]:
     """
     stampers = [(role, team) for role, (_, count) in count_stampers(plan).items() for team in range(count)]
     ctas = tracing.list_ctas()
-    words = np.ascontiguousarray(image).view("<u4").reshape(len(ctas), len(stampers), plan.stamps, 4).astype(np.int64)
+    words = np.ascontiguousarray(image).view("<u4").reshape(len(ctas), len(stampers), -1, 2).astype(np.int64)
     return [
         _read_part(cta, role, team, words[i, j])
         for i, cta in enumerate(ctas)
@@ -117,19 +116,14 @@ def read_buffer(plan: Plan, tracing: Tracing, image: Array) -> list[Reading]:
 
 
 def _read_part(cta: Cta, role: str, team: int, part: Array) -> Reading:
-    count, is_full = int(part[3, 0]), bool(part[3, 1])
-    who = f"role {role} of CTA {cta}"
-    begin, end = (_wide(part[1, :2]), _wide(part[0, 2:])), (_wide(part[2, :2]), _wide(part[2, 2:]))
+    sm, count = map(int, part[0])
+    begin, end = (_wide(part[2]), _wide(part[1])), (_wide(part[4]), _wide(part[3]))
     if not begin[1] or not end[1]:
         what = "never began" if not begin[1] else "began, and never ended"
-        raise ProofError(Diagnostic(DAMAGED, f"the stamps of {who} say that it {what}"))
-    if not 0 <= count <= len(part) - HEAD_RECORDS:
-        raise ProofError(Diagnostic(DAMAGED, f"{who} says that it wrote {count} stamps, and has place for fewer"))
-    own = part[HEAD_RECORDS : HEAD_RECORDS + count]
+        raise ProofError(Diagnostic(DAMAGED, f"the stamps of role {role} of CTA {cta} say that it {what}"))
+    own = part[HEAD_RECORDS:][:count]
     steps = np.diff(own[:, 1], prepend=begin[0] % _LOW) % _LOW  # a clock's low half begins anew every 2 s
-    timers = own[:, 2] + own[:, 3] * _LOW
-    clocks = begin[0] + np.cumsum(steps)
-    return Reading(cta, role, team, int(part[0, 0]), begin, end, own[:, 0], clocks, timers, is_full)
+    return Reading(cta, role, team, sm, begin, end, own[:, 0], begin[0] + np.cumsum(steps), count - len(own))
 
 
 def _wide(halves: Array) -> int:
@@ -139,36 +133,50 @@ def _wide(halves: Array) -> int:
 # ---------------------------------------------------------------- one time for all SMs
 @dataclass(frozen=True)
 class Scale:
-    """How clocks become times: ``ghz`` is cycles in a ns, ``starts`` the time of each SM's cycle 0, in ns.
+    """How clocks become times, in ns from the begin of the first thread: ``ghz`` is cycles in a ns.
 
-    ``resolution_ns``: the least step of the timer that was seen.
+    ``starts``: of each SM a clock, and its time. ``resolution_ns``: the least step of the timer that was seen.
+    ``error_ns``: how far the timers that threads read are at most from what the scale says of their clocks.
     """
 
     ghz: float
-    starts: dict[int, float]
+    starts: Mapping[int, tuple[int, float]]
     resolution_ns: int
+    error_ns: float = 0.0
+
+    @property
+    def apart_ns(self) -> float:
+        """How far apart the times of two SMs may be that are the same: both are off, and the timer has steps."""
+        return 2 * self.error_ns + self.resolution_ns
 
     def time_at(self, sm: int, clock: int) -> float:
-        return self.starts[sm] + clock / self.ghz
+        first, start = self.starts[sm]
+        return start + (clock - first) / self.ghz
 
 
 def fit_scale(readings: Sequence[Reading]) -> Scale:
-    """The scale that fits the timers of all readings: one frequency, and a start for each SM."""
+    """The scale that fits the timers of all readings: one frequency, and a start for each SM.
+
+    Timers count from 1970 and clocks from when the GPU was powered up: a float64 has no place for the ns of either, so
+    the first of each is taken away before.
+
+    >>> none, now = np.array([], np.int64), 1_790_000_000_123_456_789
+    >>> reading = Reading((0, 0, 0), "all", 0, 7, (9 << 50, now), ((9 << 50) + 2000, now + 1000), none, none)
+    >>> fit_scale([reading]).time_at(7, (9 << 50) + 202)
+    101.0
+    """
+    origin = min(r.begin[1] for r in readings)
     pairs: dict[int, list[tuple[int, int]]] = {}
     for r in readings:
-        pairs.setdefault(r.sm, []).extend(_list_pairs(r))
+        pairs.setdefault(r.sm, []).extend((r.begin, r.end))
     cycles = sum(r.end[0] - r.begin[0] for r in readings)
     ns = sum(r.end[1] - r.begin[1] for r in readings)
     ghz = cycles / ns if cycles > 0 and ns > 0 else 1.0
-    starts = {}
+    starts, errors = {}, [0.0]
     for sm, own in pairs.items():
-        clocks, timers = np.array(own, np.float64).T
-        starts[sm] = float(np.mean(timers - clocks / ghz))
-    seen = np.unique([timer for own in pairs.values() for _, timer in own])
-    return Scale(ghz, starts, int(np.diff(seen).min()) if len(seen) > 1 else 1)
-
-
-def _list_pairs(reading: Reading) -> Iterator[tuple[int, int]]:
-    yield reading.begin
-    yield from ((int(c), int(t)) for c, t in zip(reading.clocks, reading.timers, strict=True) if t)
-    yield reading.end
+        first = own[0][0]
+        offsets = [timer - origin - (clock - first) / ghz for clock, timer in own]
+        starts[sm] = first, float(np.mean(offsets))
+        errors += [abs(offset - starts[sm][1]) for offset in offsets]
+    seen = np.unique([timer - origin for own in pairs.values() for _, timer in own])
+    return Scale(ghz, starts, int(np.diff(seen).min()) if len(seen) > 1 else 1, max(errors))

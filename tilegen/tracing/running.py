@@ -38,13 +38,13 @@ MOST_ON_PTX = 4  # CTAs that the PTX machine runs
 
 @dataclass(frozen=True)
 class TraceWishes:
-    """``ctas`` are traced at least, each thread has so many ``records``, ``seed`` is that of the inputs.
+    """``ctas`` are traced at least, each thread has place for so many ``stamps``, ``seed`` is that of the inputs.
 
     ``device``: gpu or ptx.
     """
 
     ctas: int = 32
-    records: int = 4096
+    stamps: int = 4096
     device: str = "gpu"
     seed: int = 1
 
@@ -68,9 +68,9 @@ def trace_built(built: Built, wishes: TraceWishes) -> Traced:
     """Run a proved kernel with stamps, at the defaults of its params, and join what they say with the proof's order.
 
     Raises SpecError TG497 where nothing can be stamped, ProofError TG495 where the stamps are no way through the
-    plan, ValueError for a number of records that cannot be, EnvironmentLack without a compiler, or a GPU for it.
+    plan, ValueError for a number of stamps that cannot be, EnvironmentLack without a compiler, or a GPU for it.
     """
-    stamped = stamp_kernel(built, wishes.records)
+    stamped = stamp_kernel(built, wishes.stamps)
     case = default_values(built.spec.params)
     launch = launch_of(built.spec, case)
     ctas = min(wishes.ctas, MOST_ON_PTX) if wishes.device == "ptx" else wishes.ctas
@@ -104,9 +104,9 @@ def judge_stamps(built: Built, stamps: Stamps) -> Traced:
     return Traced(built, timeline, orders, trace_data(timeline, orders, origin))
 
 
-def stamp_kernel(built: Built, records: int) -> Stamped:
+def stamp_kernel(built: Built, most: int) -> Stamped:
     """The plan of a kernel with stamps. Raises SpecError TG497 for one that has no site."""
-    stamped = place_stamps(built.plan, records)
+    stamped = place_stamps(built.plan, most)
     if not stamped.sites:
         message = f"kernel '{built.plan.name}' waits for nothing, copies nothing and multiplies nothing: no stamps"
         raise SpecError(Diagnostic(NOTHING, message, built.spec.ops_mark, "trace a kernel that has a copy"))

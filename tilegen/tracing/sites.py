@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from tilegen.plan import (
     Arrive,
@@ -33,7 +32,7 @@ from tilegen.scopes import THREAD_AXES
 
 WAIT, COPY, PRODUCT, ARRIVAL, SYNC = "wait", "copy", "product", "arrive", "sync"
 _QUEUES = {"mma": "mma", "bulk": "tma", "cp.async": "cp_async"}  # as a spec's waits call them
-LEAST_RECORDS, MOST_RECORDS = 16, 1 << 20
+LEAST_STAMPS, MOST_STAMPS = 16, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -64,35 +63,31 @@ class Stamped:
 class _Placing:
     plan: Plan
     role: str
-    is_timed: bool
     sites: list[Site]
 
 
-def place_stamps(plan: Plan, records: int = 1024, is_timed: bool | None = None) -> Stamped:
+def place_stamps(plan: Plan, most: int = 1024) -> Stamped:
     """The plan with a stamp where each site begins, and one behind it where no other site does.
 
     A site ends at the next stamp of its thread, or with it. Sites are looked for outside of the functions that ops are,
-    and outside of conditions that name threads: those are sites as they stand. ``records``: of 16 bytes, that each
-    thread which stamps has in the buffer, 4 of them for where and when it ran. ``is_timed``: stamps read the timer of
-    the GPU too; None: where a cluster has several CTAs. Raises ValueError for fewer than 16 records, more than 2**20,
-    or a number that is no power of two.
+    and outside of conditions that name threads: those are sites as they stand. ``most``: stamps that each thread which
+    stamps has place for. Raises ValueError for fewer than 16, or more than 2**20.
 
     >>> from tilegen.plan import Role
     >>> found = place_stamps(Plan("k", "sm_90", (1, 1, 1), (), (Role("all", 32, (Sync("cta", line=4),)),)))
     >>> found.sites
     (Site(number=1, role='all', kind='sync', text='sync: cta', line=4, op=-1),)
     >>> found.plan.roles[0].steps
-    (Stamp(number=1, is_timed=False), Sync(scope='cta', line=4, roles=()))
+    (Stamp(number=1), Sync(scope='cta', line=4, roles=()))
     """
-    if not LEAST_RECORDS <= records <= MOST_RECORDS or records & records - 1:
-        raise ValueError(f"a thread has a power of two of records, from {LEAST_RECORDS} to 2**20, not {records}")
+    if not LEAST_STAMPS <= most <= MOST_STAMPS:
+        raise ValueError(f"a thread has place for {LEAST_STAMPS} to {MOST_STAMPS} stamps, not for {most}")
     roles, sites = [], list[Site]()
-    is_timed = prod(plan.cluster) > 1 if is_timed is None else is_timed
     for role in plan.roles:
-        placing = _Placing(plan, role.name, is_timed, sites)
+        placing = _Placing(plan, role.name, sites)
         steps, _ = _place(placing, role.steps, False)
         roles.append(replace(role, steps=steps))
-    return Stamped(replace(plan, roles=tuple(roles), stamps=records if sites else 0), tuple(sites))
+    return Stamped(replace(plan, roles=tuple(roles), stamps=most if sites else 0), tuple(sites))
 
 
 def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tuple[Step, ...], bool]:
@@ -102,7 +97,7 @@ def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tup
         inner = _inner(step)
         if (site := _find_site(placing, step)) is not None:
             placing.sites.append(site)
-            placed += [Stamp(site.number, placing.is_timed), step]
+            placed += [Stamp(site.number), step]
             is_open = True
         elif inner and _has_sites(placing, inner):
             mark = len(placing.sites)
@@ -115,7 +110,7 @@ def _place(placing: _Placing, steps: Sequence[Step], is_open: bool) -> tuple[tup
             is_open = is_open or leaves_open
         else:
             if is_open and not _takes_no_time(step):
-                placed.append(Stamp(0, placing.is_timed))
+                placed.append(Stamp(0))
                 is_open = False
             placed.append(step)
     return tuple(placed), is_open

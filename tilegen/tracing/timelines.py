@@ -94,7 +94,7 @@ def join_readings(stamped: Stamped, readings: Sequence[Reading], found: Record) 
 def _compare(stamped: Stamped, reading: Reading, passed: Sequence[Passed]) -> None:
     """The numbers of a reading are those that the record passes, all of them but where the buffer was full."""
     want, got = [p.number for p in passed], reading.numbers.tolist()
-    if got == (want[: len(got)] if reading.is_full else want):
+    if got == want[: len(got)] and len(got) + reading.left_out == len(want):
         return
     k = next((i for i, (a, b) in enumerate(zip(got, want, strict=False)) if a != b), min(len(got), len(want)))
     names = [_name(stamped, numbers[k]) if k < len(numbers) else "nothing more" for numbers in (got, want)]

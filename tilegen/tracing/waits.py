@@ -112,9 +112,11 @@ def waits_text(data: Data) -> str:
     where = count_words(len(about["ctas"]), "CTA", "CTAs")
     lines = wrap_line(f"{about['kernel']}: measured on {about['device']}, {where}")
     lines += wrap_line(say_orders(about["orders"]))
-    if full := sum(t["is_full"] for t in about["threads"]):
+    if full := [t for t in about["threads"] if t["left_out"]]:
+        left_out, most = sum(t["left_out"] for t in full), max(t["stamps"] + t["left_out"] for t in full)
         lines += wrap_line(
-            f"{count_words(full, 'thread', 'threads')} had no place for more stamps: --stamps gives more"
+            f"{count_words(left_out, 'stamp', 'stamps')} of {count_words(len(full), 'thread', 'threads')} "
+            f"had no place: --stamps {most} has place for all"
         )
     worst = longest_wait(waits)
     if worst is None:
@@ -151,6 +153,8 @@ def say_orders(orders: Data) -> str:
     claims = orders["by_clock"] + orders["by_timer"]
     broken = orders["broken"]
     held = f"all {claims} orders of the proof hold" if not broken else f"{broken} of {claims} orders are broken"
-    by = f" ({orders['by_timer']} by the timer of the GPU)" if orders["by_timer"] else ""
+    by = (
+        f" ({orders['by_timer']} by the timer of the GPU, to {orders['apart_ns']:.0f} ns)" if orders["by_timer"] else ""
+    )
     left = f"; {orders['untold']} have no stamps" if orders["untold"] else ""
     return f"{held}{by}; {orders['stamps_in_order']} of {orders['stamps']} stamps follow the one before{left}"

@@ -10,14 +10,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from distributed import Client, Future, Nanny, Scheduler, SpecCluster
+from distributed import Client, Future, Nanny, Scheduler, SpecCluster, wait
 
 from tilegen.errors import Diagnostic, EnvironmentLack, InputError
-from tilegen.tuning.tasks import TOPIC, describe_process
+from tilegen.tuning.meters import Meter
+from tilegen.tuning.tasks import TOPIC, close_task, describe_process
 
 GPU = "gpu"  # the resource of a process that measures
 _START_SECONDS = 60
 _ASK_SECONDS = 30
+_CLOSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Workers:
+    """The addresses of processes that are there: those that measure, and those that build."""
+
+    measurers: tuple[str, ...]
+    builders: tuple[str, ...]
+
+    def __contains__(self, address: str) -> bool:
+        return address in self.measurers or address in self.builders
 
 
 @dataclass
@@ -27,10 +40,11 @@ class Engine:
     client: Client
     last_words: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def list_workers(self) -> dict[str, bool]:
-        """The addresses of all processes that are there now, and whether they measure."""
+    def list_workers(self) -> Workers:
+        """All processes that are there now."""
         found = self.client.scheduler_info(n_workers=-1)["workers"]
-        return {address: bool(one["resources"].get(GPU)) for address, one in found.items()}
+        measurers = tuple(address for address, one in found.items() if one["resources"].get(GPU))
+        return Workers(measurers, tuple(address for address in found if address not in measurers))
 
     def submit(self, address: str, task: Callable[..., Any], *args: Any) -> Future:
         """A task for one process. It runs there or nowhere, so that what ends a process is never tried again."""
@@ -40,6 +54,17 @@ class Engine:
         """What some processes answer, by address."""
         found = self.client.run(task, *args, workers=list(addresses), on_error="return")
         return dict(found)
+
+    def close_devices(self, meter: Meter) -> None:
+        """Every process that measures closes its device, in the thread that has opened it. Who hangs is left alone."""
+        tasks = [self.submit(address, close_task, meter) for address in self.list_workers().measurers]
+        wait_for(tasks, _CLOSE_SECONDS, "ALL_COMPLETED")
+
+
+def wait_for(futures: Sequence[Future], seconds: float, until: str = "FIRST_COMPLETED") -> None:
+    """Wait until one of some results is there, or with ``ALL_COMPLETED`` all are; so many seconds at most."""
+    with contextlib.suppress(TimeoutError):
+        wait(futures, timeout=seconds, return_when=until)
 
 
 @contextmanager
@@ -109,15 +134,16 @@ def _start_here(measurers: Sequence[Mapping[str, str]], builders: int) -> SpecCl
 def _check_workers(engine: Engine) -> None:
     """Raises EnvironmentLack where nobody builds or measures, InputError where versions disagree."""
     workers = engine.list_workers()
-    for is_wanted, what, how in (
-        (any(workers.values()), "measures", f"dask worker ADDRESS --nthreads 1 --resources '{GPU}=1'"),
-        (not all(workers.values()), "builds", "dask worker ADDRESS --nthreads 1 --nworkers 8"),
+    everyone = [*workers.measurers, *workers.builders]
+    for found, what, how in (
+        (workers.measurers, "measures", f"dask worker ADDRESS --nthreads 1 --resources '{GPU}=1'"),
+        (workers.builders, "builds", "dask worker ADDRESS --nthreads 1 --nworkers 8"),
     ):
-        if not is_wanted:
-            message = f"of the {len(workers)} processes at the scheduler none {what}"
+        if not found:
+            message = f"of the {len(everyone)} processes at the scheduler none {what}"
             raise EnvironmentLack(Diagnostic("TG502", message, hint=f"start one: `{how}`"))
     mine = describe_process()
-    for address, theirs in engine.ask(list(workers), describe_process).items():
+    for address, theirs in engine.ask(everyone, describe_process).items():
         if not isinstance(theirs, dict):
             message = f"the process at {address} cannot load tilegen: {str(theirs)[:200]}"
             raise InputError(Diagnostic("TG613", message, hint="install this version of tilegen where it runs"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,8 +63,11 @@ class GpuMeter:
             for one in list_launched(built):
                 compile_for(target, one)
 
-    def open(self) -> GpuBench:
-        return GpuBench()
+    @contextmanager
+    def open(self) -> Iterator[GpuBench]:
+        device = gpu.require_gpu()
+        with gpu.open_stopwatch(device) as watch:
+            yield GpuBench(Session(device, watch, 0.0))
 
 
 @dataclass
@@ -96,11 +99,8 @@ class _Loaded:
 class GpuBench:
     """The GPU of this process, its stopwatch, and the arrays of the problem that was asked last."""
 
-    def __init__(self) -> None:
-        self.stack = ExitStack()
-        device = gpu.require_gpu()
-        watch = self.stack.enter_context(gpu.open_stopwatch(device))
-        self.session = Session(device, watch, 0.0)
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self.place: _Place | None = None
         self.loaded: dict[str, _Loaded] = {}
         self.checked: set[str] = set()

@@ -6,20 +6,19 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
 from distributed import Future
-from distributed import wait as wait_for
 from distributed.scheduler import KilledWorker
 
 from tilegen.bench.measuring import measure_spread, paired_ratio
 from tilegen.errors import Diagnostic, EnvironmentLack
 from tilegen.tuned import LOST, MEASURED, Environment, Record, choose_best, line_of, pins_data
 from tilegen.tuning.candidates import Candidate
-from tilegen.tuning.engine import Engine
+from tilegen.tuning.engine import Engine, Workers, wait_for
 from tilegen.tuning.meters import Asked, Meter, Timing
 from tilegen.tuning.tasks import build_task, time_task, vary_task
 
@@ -42,13 +41,17 @@ class Budget:
 
 @dataclass(frozen=True)
 class State:
-    """How far a run is: candidates that are done and that are left, the best, and about how many seconds are left."""
+    """How far a run is: candidates that are done and that are left, the best, and about how many seconds are left.
+
+    ``is_last``: the best few take turns once more.
+    """
 
     done: int
     left: int
     best: Record | None
     first: Record | None
     seconds_left: float
+    is_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,10 +122,20 @@ class Run:
                     self.queue.append(candidate)
 
     @property
+    def owes_first(self) -> bool:
+        """Whether a plain build has its turn to come: every other time is said beside its own, whatever the budget."""
+        key, budget = self.terms.first.key, self.terms.budget
+        return key in self.candidates and key not in self.records and budget.seconds > 0 and budget.candidates >= 1
+
+    def is_first(self, candidate: Candidate) -> bool:
+        return candidate.key == self.terms.first.key
+
+    @property
     def is_spent(self) -> bool:
-        """Whether no more candidate may begin."""
-        under_way = len(self.timing) + len(self.ready)
-        return self.terms.is_over or self.counted + under_way >= self.terms.budget.candidates
+        """Whether no more candidate may begin, but for the first."""
+        under_way = [t.candidate for t in self.timing.values()] + [one for one, _ in self.ready]
+        owed = self.owes_first and not any(map(self.is_first, under_way))
+        return self.terms.is_over or self.counted + len(under_way) + owed >= self.terms.budget.candidates
 
     # ------------------------------------------------------------ the loop
     def go(self) -> None:
@@ -140,7 +153,8 @@ class Run:
         while True:
             if self.is_spent:
                 self.put_back()
-            if not (self.building or self.ready or self.timing or (self.queue and not self.is_spent)):
+            may_begin = self.queue and (self.owes_first or not self.is_spent)
+            if not (self.building or self.ready or self.timing or may_begin):
                 return
             workers = self.engine.list_workers()
             self.submit(workers)
@@ -148,30 +162,31 @@ class Run:
             self.watch(self.state())
 
     def put_back(self) -> None:
-        """Give up what is being built; where the time is over, also what waits for a device."""
+        """Give up what is being built; where the time is over, also what waits for a device. The first goes on."""
         given_up = [*self.building.values(), *(self.ready if self.terms.is_over else ())]
         for candidate, future in reversed(given_up):
-            future.cancel()
-            self.queue.appendleft(candidate)
-        self.building.clear()
+            if not self.is_first(candidate):
+                future.cancel()
+                self.queue.appendleft(candidate)
+        self.building = {a: one for a, one in self.building.items() if self.is_first(one[0])}
         if self.terms.is_over:
-            self.ready.clear()
+            self.ready = deque(one for one in self.ready if self.is_first(one[0]))
 
-    def submit(self, workers: Mapping[str, bool]) -> None:
+    def submit(self, workers: Workers) -> None:
         """Give each process that has nothing to do the next thing."""
-        measurers = [a for a, measures in workers.items() if measures]
-        builders = [a for a, measures in workers.items() if not measures]
-        ahead = _AHEAD * max(1, len(measurers)) + len(builders)
-        for address in builders:
+        ahead = _AHEAD * max(1, len(workers.measurers)) + len(workers.builders)
+        for address in workers.builders:
             under_way = len(self.building) + len(self.ready)
-            if address not in self.building and self.queue and under_way < ahead and not self.is_spent:
+            if address not in self.building and self.queue and under_way < ahead:
+                if self.is_spent and not self.is_first(self.queue[0]):
+                    break
                 candidate = self.queue.popleft()
                 self.building[address] = candidate, self.engine.submit(address, build_task, candidate, self.terms.meter)
-        for address in measurers:
+        for address in workers.measurers:
             if address not in self.timing and self.ready:
                 self.time(address, *self.ready.popleft(), workers=workers)
 
-    def time(self, address: str, candidate: Candidate, future: Future, workers: Mapping[str, bool]) -> None:
+    def time(self, address: str, candidate: Candidate, future: Future, workers: Workers) -> None:
         """Time a candidate beside the best so far."""
         beside = self.best.key if self.best is not None else ""
         others = [self.prepare(beside, workers)] if beside else []
@@ -180,25 +195,25 @@ class Run:
         self.prepared[candidate.key] = future
         self.timing[address] = _Timed(candidate, submitted, beside, time.monotonic())
 
-    def prepare(self, key: str, workers: Mapping[str, bool]) -> Future:
+    def prepare(self, key: str, workers: Workers) -> Future:
         """A candidate that was measured, built: it may be built already, or be of an earlier run."""
         if key not in self.prepared or self.prepared[key].status in ("cancelled", "lost", "error"):
-            builder = next(a for a, measures in workers.items() if not measures)
-            self.prepared[key] = self.engine.submit(builder, build_task, self.candidates[key], self.terms.meter)
+            task = self.candidates[key], self.terms.meter
+            self.prepared[key] = self.engine.submit(workers.builders[0], build_task, *task)
         return self.prepared[key]
 
     # ------------------------------------------------------------ what comes back
-    def look(self, workers: Mapping[str, bool]) -> None:
+    def look(self, workers: Workers) -> None:
         """Wait a little for any result, and take all that are there."""
         waiting = [f for _, f in self.building.values()] + [t.future for t in self.timing.values()]
         if waiting:
-            wait_quietly(waiting)
+            wait_for(waiting, _LOOK_SECONDS)
         else:
             time.sleep(_LOOK_SECONDS)
         for address in list(self.building):
             candidate, future = self.building[address]
             if future.status == "finished":
-                self.ready.append(self.building.pop(address))
+                (self.ready.appendleft if self.is_first(candidate) else self.ready.append)(self.building.pop(address))
             elif future.status != "pending" or address not in workers:
                 del self.building[address]
                 self.end(candidate, *self.say_lost(candidate.key, future), beside="")
@@ -275,10 +290,10 @@ class Run:
         if self.best.key in self.varied or self.best.key not in self.candidates:
             return False
         self.varied.add(self.best.key)
-        builder = next((a for a, measures in self.engine.list_workers().items() if not measures), "")
-        if not builder:
+        builders = self.engine.list_workers().builders
+        if not builders:
             return False
-        more: Sequence[Candidate] = self.engine.submit(builder, vary_task, self.candidates[self.best.key]).result()
+        more: Sequence[Candidate] = self.engine.submit(builders[0], vary_task, self.candidates[self.best.key]).result()
         self.add(more)
         return bool(self.queue)
 
@@ -315,16 +330,17 @@ class Run:
     def time_together(self, keys: Sequence[str]) -> Mapping[str, tuple[float, ...]]:
         """The times of some candidates in turns; {} where it fails."""
         workers = self.engine.list_workers()
-        measurer = next((a for a, measures in workers.items() if measures), "")
-        if not measurer or all(workers.values()):
+        if not (workers.measurers and workers.builders):
             self.notes.append("the best few did not take turns once more: no process is left for them")
             return {}
         kernels = [self.prepare(key, workers) for key in keys]
         asked = replace(self.terms.ask(_FINAL_TIMES * self.terms.rounds), most_times=float("inf"))
+        measurer = workers.measurers[0]
         future = self.engine.submit(measurer, time_task, asked, self.terms.meter, *kernels)
         timed = _Timed(self.candidates[keys[0]], future, "", time.monotonic())
         while future.status == "pending" and measurer in self.engine.list_workers() and not self.is_late(timed):
-            wait_quietly([future])
+            self.watch(replace(self.state(), is_last=True))
+            wait_for([future], _LOOK_SECONDS)
         if future.status == "finished":
             timing = future.result()
             outcome, message = timing.outcome, timing.message
@@ -343,12 +359,6 @@ class Run:
             done, left, self.best, self.records.get(self.terms.first.key),
             max(0.0, min(by_count, self.terms.budget.seconds - spent)),
         )  # fmt: skip
-
-
-def wait_quietly(futures: Sequence[Future]) -> None:
-    """Wait a little for any result."""
-    with suppress(TimeoutError):
-        wait_for(futures, timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
 
 
 def _round(us: Sequence[float]) -> tuple[float, float, float]:

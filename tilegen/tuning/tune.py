@@ -209,6 +209,7 @@ def _tune(
         run = Run(engine, terms, keep, watch)
         run.resume(known, sort_candidates([plain, *listed], plain.key))
         run.finish(is_again=True) if wishes.again else run.go()
+        engine.close_devices(meter)
     records = sorted(run.records.values(), key=lambda r: r.median_us)
     best = choose_best(records)
     if best is None:
@@ -225,8 +226,7 @@ def _agree(engine: Engine, meter: Meter) -> Environment:
     """The environment of all processes that measure. Raises EnvironmentLack, InputError TG613 where two differ."""
     from tilegen.tuning.tasks import describe_meter
 
-    measurers = [a for a, measures in engine.list_workers().items() if measures]
-    found = engine.ask(measurers, describe_meter, meter)
+    found = engine.ask(engine.list_workers().measurers, describe_meter, meter)
     for address, one in found.items():
         if isinstance(one, EnvironmentLack):
             raise one
@@ -247,7 +247,7 @@ def _rank(engine: Engine, wanted: _Wanted, assignments: Sequence[Mapping[str, in
     """The candidates of all assignments, ranked in the processes that build."""
     if len(assignments) <= _CHUNK:
         return rank_assignments(wanted.base, wanted.arch, wanted.settings, assignments)
-    builders = [a for a, measures in engine.list_workers().items() if not measures]
+    builders = engine.list_workers().builders
     chunks = [assignments[k : k + _CHUNK] for k in range(0, len(assignments), _CHUNK)]
     futures = [
         engine.submit(
@@ -269,5 +269,6 @@ def _refuse_unmeasured(wanted: _Wanted, records: Sequence[Record], budget: Budge
             f"none of {len(tried)} candidates was measured; the first ({first.name}) {first.outcome}: {first.message}"
         )
     else:
-        message = f"the budget of {budget.seconds:g} s ended before any candidate was measured"
+        of = f"{budget.seconds:g} s" if budget.candidates >= 1 else f"{budget.candidates:g} candidates"
+        message = f"the budget of {of} ended before any candidate was measured"
     raise InputError(Diagnostic("TG612", message, hint="give --budget more, such as --budget 5m"))

@@ -84,7 +84,7 @@ SEEN = {
     "TG494": f"`tilegen verify SPEC --device ptx`. {_OWN.partition('. ')[2]}.",
     "TG495": "A kernel whose stamps say another way than the interpreter took. Report it, with the spec.",
     "TG496": "A wait that ended before what it waits for began. Report it, with the spec and the trace.",
-    "TG497": "`tilegen trace` of a kernel that only fills an array. Trace one that copies, multiplies or waits.",
+    "TG497": "`tilegen trace` of a kernel that only fills registers. Trace one that copies, multiplies or waits.",
     "TG501": "`tilegen build --compile` on a machine without nvcc and NVRTC. `pip install 'tilegen[compile]'`.",
     "TG502": "`tilegen verify --device gpu` on a machine without a GPU. `--device cpu` runs the plan in NumPy.",
     "TG503": "`tilegen verify --device gpu` of a spec for sm_90a on an A100. `--arch sm_80`, where the spec allows it.",

@@ -13,7 +13,7 @@ TRACE_RULES = {
     "TG496": Rule(
         "an order of the proof that stamps deny",
         "Whoever is waited for began before the wait ended, and all that meet come before any of them goes on. Stamps "
-        "of one SM are compared by its clock, those of a cluster by the timer of the GPU, to its resolution.",
+        "of one SM are compared by its clock, those of a cluster by the timer of the GPU, to the ns that it tells.",
     ),
     "TG497": Rule(
         "nothing to trace",

@@ -1,0 +1,72 @@
+"""The text around tensor memory: which warp takes and frees its columns, and where its buffers begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilegen.plan import Plan, Role, TensorMma, all_steps, effects, flatten
+from tilegen.render.c_text import end_comment
+from tilegen.render.elections import elect
+from tilegen.render.launch import SharedUse
+from tilegen.render.names import fresh
+from tilegen.render.page import Page, names_taken
+from tilegen.scopes import SCOPES
+
+COLUMN_BYTES = 4  # of each lane: PTX ISA, Tensor Memory Addressing
+
+
+def tensor_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
+    """What the template takes of tensor memory; nothing where the kernel has none."""
+    plan = page.plan
+    if not plan.tensor_columns:
+        return {}
+    used = {r.memory.name for step in all_steps(plan) for r in effects(step).refs}
+    memories = [
+        {"name": m.name, "column": m.offset_bytes // COLUMN_BYTES, "note": end_comment(m.note)}
+        for m in plan.memories if m.traits.has_cells and m.name in used
+    ]  # fmt: skip
+    warp, base = find_allocator(plan), fresh("tmem_base", names_taken(page) | {*page.functions})
+    return {
+        "base": base, "offset_bytes": shared.tensor_base, "memories": memories,
+        "warp": f"threadIdx.x / 32 == {warp}" if warp else "threadIdx.x < 32", "columns": plan.tensor_columns,
+        "alloc": page.use("tmem_alloc"), "alloc_done": page.use("tmem_alloc_done"), "free": page.use("tmem_free"),
+        "before": page.use("tmem_fence_before"), "after": page.use("tmem_fence_after"),
+    }  # fmt: skip
+
+
+def elect_thread(page: Page, role: Role, first: int) -> tuple[Role, str]:
+    """A role, whose first thread has this number, as it is printed; how its elected one is declared, "" without one."""
+    if not page.plan.tensor_columns:
+        return role, ""
+    name = fresh("elected", names_taken(page))
+    given = elect(role, name)
+    if given is role:
+        return role, ""
+    warp = SCOPES["warp"].threads
+    # All warps elect one: behind a condition ptxas no longer knows that it is one thread, and makes loops again.
+    return (
+        given,
+        f"{name} = {page.use('is_elected')}(){f' && threadIdx.x < {first + warp}' if role.threads > warp else ''}",
+    )
+
+
+def find_allocator(plan: Plan) -> int:
+    """The warp of the CTA that takes tensor memory and frees it.
+
+    The first of the first role that multiplies there, else of the first that touches it, else the first of all.
+    """
+    for holds in (_multiplies, _touches):
+        first = 0
+        for role in plan.roles:
+            if holds(role):
+                return first // SCOPES["warp"].threads
+            first += role.threads
+    return 0
+
+
+def _multiplies(role: Role) -> bool:
+    return any(isinstance(step, TensorMma) for step in flatten(role.steps))
+
+
+def _touches(role: Role) -> bool:
+    return any(t.ref.memory.traits.has_cells for step in flatten(role.steps) for t in effects(step).touches)
