@@ -29,7 +29,8 @@ HEADS = {
     "core.iters": "Kinds", "core.values": "Kinds", "gluon.padded": "Kinds",
     "linear": "Linear and Gluon", "linear.values": "Linear and Gluon", "gluon.distributed": "Linear and Gluon",
     "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measures": "Questions", "core.cells": "Questions",
-    "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.tiling": "Tiles and sums",
+    "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.refinement": "Dimensions",
+    "core.tiling": "Tiles and sums",
     "cute": "CuTe",
 }  # fmt: skip
 DATA = {

@@ -320,6 +320,7 @@ CALLS = [
     "tcgen05_atom_layout('16x64b', (64, 64), 'float32')", "swizzle_atom('float16', 128)",
     "mma_shared_layout('float16', 128, (64, 256))",
     "tiled_mma('mma.m16n8k16', (2, 2, 1), (32, 32, 16), 'A', tile=(128, 128, 32))",
+    "tmem_mma_operand_layout('A', 128, 64, cta_group=2)", "tmem_scale_layout(256, 8)", "shared_scale_layout(128, 4)",
 ]  # fmt: skip
 
 

@@ -204,6 +204,20 @@ def read_by(bits: int, elem_bytes: int, along: str, row: int, k: int) -> int:
     return byte ^ (byte >> 7 & width // chunk - 1) * chunk
 
 
+def test_copies_of_scale_factors_read_32_rows_of_16_bytes() -> None:
+    """The descriptors of Triton's cp.32x128b.warpx4, of 512 bytes without a swizzle.
+
+    Triton writes base offset 4 for some: without a swizzle there is no pattern for which anything reads it.
+    """
+    lies = MatrixDescriptor(32, 1, "k", 0, 0, 128, "tcgen05")
+    assert lies.offsets()[:, :16].ravel().tolist() == list(range(512))
+    for *_, copies in RECORDED["factors"]:
+        for op, _, start, leading, stride, version, base_offset, swizzle in copies:
+            assert (op, base_offset % 4) == ("tcgen05.cp.cta_group::1.warpx4.32x128b", 0)
+            fields = start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | version << 46 | swizzle << 61
+            assert lies.encode(start) == fields
+
+
 def check(layout: Any, shape: tuple[int, int], dtype: str, rows: int, transposed: bool) -> str:
     """Every element of a tile at a byte of shared memory is where the hardware reads it; along which it lies."""
     base = 4096

@@ -48,10 +48,14 @@ def _list_commits(role: Role) -> list[str]:
 
 @dataclass(frozen=True)
 class Work:
-    """What agents, one for each of some threads, arrive for: ``known`` says what comes before, a row for each."""
+    """What agents, one for each of some threads, arrive for: ``known`` says what comes before, a row for each.
+
+    ``due``: the tick of each agent that somebody has to know when the kernel ends.
+    """
 
     agent: Array
     known: Array
+    due: Array
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class Phases:
     def __init__(self, plan: Plan, crew: Crew, clocks: Clocks):
         self.crew, self.clocks = crew, clocks
         self.first: dict[str, int] = {}  # the agent of slot 0: TMA loads that report to a slot
-        self.starts: dict[int, tuple[Reporter, int]] = {}  # agent: the step that last started one, and its thread
+        self.starts: dict[int, tuple[Reporter, int, int]] = {}  # agent: the step that last started one, thread, tick
         self.commits_in_text = [_list_commits(role) for role in plan.roles]
         self.commits: dict[int, list[tuple[int, str]]] = {}  # of agents of tcgen05: ticks, and where they are told
         self.reached = np.zeros((len(crew.ctas), crew.seats), np.int32)  # the epoch of a seat's last arrival
@@ -136,7 +140,7 @@ class Phases:
         if work is not None:
             known[:, : self.crew.seats] = work.known[:, : self.crew.seats]  # facts hold whoever tells them
             np.maximum.at(self.gained[name], at, known)
-            self._bring(barrier, work.agent, site)
+            self._bring(barrier, (work.agent, work.due), site)
             return
         far = np.flatnonzero(cta != group.cta)
         if barrier.order == "cta":
@@ -163,16 +167,17 @@ class Phases:
         np.subtract.at(self.missing[name], at, amount)
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
-        self._bring(barrier, agent, site)
+        self._bring(barrier, (agent, self.clocks.ticks[agent]), site)
 
     def note_commits(self, barrier: Barrier, agents: Array) -> None:
         """What these agents have done up to now is told at a barrier."""
         for agent in agents.tolist():
             self.commits.setdefault(agent, []).append((int(self.clocks.ticks[agent]), barrier.name))
 
-    def _bring(self, barrier: Barrier, agent: Array, site: Reporter) -> None:
-        """What an agent for each thread was started for is there; somebody has to wait for it."""
-        self.starts.update((int(one), (site, row)) for row, one in enumerate(agent))
+    def _bring(self, barrier: Barrier, work: tuple[Array, Array], site: Reporter) -> None:
+        """What an agent for each thread was started for is there; somebody has to wait for it, up to a tick."""
+        for row, (agent, tick) in enumerate(zip(*(x.tolist() for x in work), strict=True)):
+            self.starts[agent] = site, row, tick
         self._complete(barrier, site)
 
     def _complete(self, barrier: Barrier, site: Reporter) -> None:
@@ -300,8 +305,8 @@ class Phases:
                 where = f"CTA {self.crew.ctas[cta]}"
                 message = f"arrives in {where}, which may have ended: none of its threads has waited for that"
                 site.fail(ENDED, message, row, insert=("sync: cluster",))
-        for agent, (site, row) in self.starts.items():
-            cta, tick = (agent - self.crew.all_warps) // self.crew.agents, int(self.clocks.ticks[agent])
+        for agent, (site, row, tick) in self.starts.items():
+            cta = (agent - self.crew.all_warps) // self.crew.agents
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
             if not (self.clocks.known[warps, self.crew.seat_of[agent]] >= tick).any():
                 what = "commit" if self.crew.kind_of(agent) == "cores" else "copy"

@@ -93,7 +93,7 @@ def _hand_over(queue: str, agent: Array, site: Site) -> Work:
     site.machine.flights.hand_over(queue, group, agent)
     known = np.zeros((len(group), clocks.crew.seats), np.int32)
     known[np.arange(len(group)), clocks.crew.seat_of[agent]] = clocks.ticks[agent]
-    return Work(agent, known)
+    return Work(agent, known, clocks.ticks[agent])
 
 
 def await_phase(step: Await, site: Site) -> Blocked | None:

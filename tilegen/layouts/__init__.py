@@ -37,6 +37,7 @@ from tilegen.layouts.constructors import (
     mma_shared_layout,
     modes_of_tiling,
     row_major,
+    shared_scale_layout,
     start_rounds,
     stmatrix_fragment,
     suggest_whole,
@@ -46,6 +47,8 @@ from tilegen.layouts.constructors import (
     tile_mma,
     tiled_mma,
     tmem_datapath_layout,
+    tmem_mma_operand_layout,
+    tmem_scale_layout,
     wg_local_layout,
     wgmma_accumulator,
     wgmma_operand_a,
@@ -65,6 +68,7 @@ from tilegen.layouts.core.dimensions import (
 )
 from tilegen.layouts.core.iters import AXES, Axis, Iter
 from tilegen.layouts.core.measures import bank_and_line, chunk_of, extent_of, is_injective, span, verify
+from tilegen.layouts.core.refinement import apply_to_shape, broadcast, group_many
 from tilegen.layouts.core.tiling import (
     direct_sum,
     is_direct_sum_left,
@@ -123,8 +127,10 @@ __all__ = [
     "SwizzleLayout",
     "SwizzledSharedLayout",
     "TileLayout",
+    "apply_to_shape",
     "bank_and_line",
     "bind",
+    "broadcast",
     "canonicalize",
     "chunk_of",
     "column_major",
@@ -144,6 +150,7 @@ __all__ = [
     "get_scope",
     "group",
     "group_fused",
+    "group_many",
     "inverse",
     "is_direct_sum_left",
     "is_direct_sum_right",
@@ -168,6 +175,7 @@ __all__ = [
     "permute_dims",
     "read_mma",
     "row_major",
+    "shared_scale_layout",
     "size",
     "slice_layout",
     "span",
@@ -185,6 +193,8 @@ __all__ = [
     "tile_to",
     "tiled_mma",
     "tmem_datapath_layout",
+    "tmem_mma_operand_layout",
+    "tmem_scale_layout",
     "unpack",
     "verify",
     "wg_local_layout",

@@ -30,7 +30,13 @@ from tilegen.layouts.constructors.shared_memory import (
     swizzle_atom,
     swizzle_atom_shape,
 )
-from tilegen.layouts.constructors.tensor_memory import tcgen05_atom_layout, tmem_datapath_layout
+from tilegen.layouts.constructors.tensor_memory import (
+    shared_scale_layout,
+    tcgen05_atom_layout,
+    tmem_datapath_layout,
+    tmem_mma_operand_layout,
+    tmem_scale_layout,
+)
 from tilegen.layouts.constructors.tiled_mma import (
     count_outside,
     count_registers,
@@ -74,6 +80,7 @@ __all__ = [
     "mma_shared_layout",
     "modes_of_tiling",
     "row_major",
+    "shared_scale_layout",
     "start_rounds",
     "stmatrix_fragment",
     "suggest_whole",
@@ -83,6 +90,8 @@ __all__ = [
     "tile_mma",
     "tiled_mma",
     "tmem_datapath_layout",
+    "tmem_mma_operand_layout",
+    "tmem_scale_layout",
     "wg_local_layout",
     "wgmma_accumulator",
     "wgmma_operand_a",
@@ -95,7 +104,7 @@ CONSTRUCTORS: dict[str, Callable[..., Layout]] = {
     for function in (
         row_major, column_major, wg_local_layout, mma_fragment, ldmatrix_fragment, stmatrix_fragment, ldmatrix_rows,
         wgmma_accumulator, wgmma_operand_a, tmem_datapath_layout, tcgen05_atom_layout, swizzle_atom, mma_shared_layout,
-        tiled_mma,
+        tiled_mma, tmem_mma_operand_layout, tmem_scale_layout, shared_scale_layout,
     )
 }  # fmt: skip
 ARGUMENTS = {name: frozenset(signature(function).parameters) for name, function in CONSTRUCTORS.items()}

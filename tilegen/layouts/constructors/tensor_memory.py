@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors.arguments import element_bits, require_extents
+from tilegen.layouts.core.canonical import canonicalize
 from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.layouts.core.iters import Iter
-from tilegen.layouts.core.values import TileLayout
+from tilegen.layouts.core.values import TileLayout, tile_of
 
 # datapath -> (rows, into how many groups of lanes the columns are split)
 DATAPATHS = {"A": (128, 1), "B": (64, 2), "C": (64, 1), "D": (128, 1), "E": (64, 2), "F": (64, 1), "G": (32, 4)}
@@ -51,6 +52,87 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: int, sub_slab: int = 0)
     if groups == 1:
         return TileLayout((Iter(rows, 1, "TLane"), columns))
     return TileLayout((Iter(rows, 1, "TLane"), Iter(groups, rows, "TLane"), columns))
+
+
+# M of the instruction, CTAs that share it -> the datapath of its accumulator, without .ws
+_DATAPATH_OF = {(64, 1): "F", (128, 1): "D", (128, 2): "B", (256, 2): "A"}
+
+
+def tmem_mma_operand_layout(operand: str, m: int, cols: int, cta_group: int = 1) -> TileLayout:
+    """Operand A [m, k] or C [m, n] of tcgen05.mma in one CTA's tensor memory, over (rows, cols); TCol in elements.
+
+    ``m``: rows of the instruction, of which the CTA has m / cta_group. C lies as ``tmem_datapath_layout`` says. A of
+    128 rows has row r in lane r; A of 64 rows of a pair is there twice, for each half of the columns of C. Elements of
+    A are packed, 32 / bits in a column of 32 bits. Raises LayoutError for another operand or M, and for A of 64 rows of
+    one CTA, for which sources differ.
+
+    >>> print(tmem_mma_operand_layout("A", 128, 64), "and", tmem_mma_operand_layout("A", 128, 64, cta_group=2))
+    S[(128, 64):(1@TLane, 1@TCol)] and S[(64, 64):(1@TLane, 1@TCol)] + R[2:64@TLane]
+    """
+    if (m, cta_group) not in _DATAPATH_OF:
+        known = ", ".join(f"{rows} of cta_group {ctas}" for rows, ctas in _DATAPATH_OF)
+        raise LayoutError(f"tcgen05.mma has no M of {m} with cta_group {cta_group}", hint=f"M is {known}")
+    datapath = _DATAPATH_OF[m, cta_group]
+    rows = DATAPATHS[datapath][0]
+    if operand == "C":
+        return tmem_datapath_layout(datapath, rows, cols)
+    if operand != "A":
+        raise LayoutError(f"operand A or C of tcgen05.mma lies in tensor memory, not {operand!r}")
+    if datapath == "F":
+        raise LayoutError("where 64 rows of A lie is not known for sure", hint="128 rows lie in lanes 0 to 127")
+    (cols,) = require_extents((cols,), 1, "operand A")
+    twice = (Iter(2, rows, "TLane"),) if datapath == "B" else ()
+    return TileLayout((Iter(rows, 1, "TLane"), Iter(cols, 1, "TCol")), twice)
+
+
+# Scale factors of one byte, four a column: 128 rows are a block, 512 bytes of shared memory that tcgen05.cp moves.
+_BLOCK_ROWS, _LANES, _COLUMN_BYTES = 128, 32, 4
+
+
+def tmem_scale_layout(rows: int, factors: int) -> TileLayout:
+    """The scale factors of a block-scaled product in tensor memory, over (rows, factors), one byte each; TCol in bytes.
+
+    Row r is in lane r % 32 and again 32, 64 and 96 lanes on. Rows are 4 bytes, one column, apart for every 32 of them;
+    four factors along K share a column, the next four lie behind all rows. Source: PTX ISA, tcgen05, "Scale factor A
+    layout". Raises LayoutError for rows that are no multiple of 32, and factors that are none of 4.
+
+    >>> print(tmem_scale_layout(256, 8))
+    S[(8, 32, 2, 4):(4@TCol, 1@TLane, 32@TCol, 1@TCol)] + R[4:32@TLane]
+    """
+    rows, factors = _require_scales(rows, factors, _LANES)
+    groups, columns = rows // _LANES, factors // _COLUMN_BYTES
+    shard = (
+        Iter(groups, _COLUMN_BYTES, "TCol"), Iter(_LANES, 1, "TLane"),
+        Iter(columns, groups * _COLUMN_BYTES, "TCol"), Iter(_COLUMN_BYTES, 1, "TCol"),
+    )  # fmt: skip
+    return tile_of(canonicalize(TileLayout(shard, (Iter(4, _LANES, "TLane"),))))
+
+
+def shared_scale_layout(rows: int, factors: int) -> TileLayout:
+    """Scale factors in shared memory as tcgen05.cp.32x128b.warpx4 takes them to tensor memory, over (rows, factors).
+
+    A block of 128 rows by four factors is 512 bytes: 32 times 16 bytes, of which row r has the four at 16 * (r % 32) +
+    4 * (r / 32). Blocks are one behind the other along K, then along rows. Raises LayoutError for rows that are no
+    multiple of 128, and factors that are none of 4.
+
+    >>> print(shared_scale_layout(256, 8))
+    S[(2, 4, 32, 2, 4):(1024, 4, 16, 512, 1)]
+    """
+    rows, factors = _require_scales(rows, factors, _BLOCK_ROWS)
+    blocks, block = factors // _COLUMN_BYTES, _BLOCK_ROWS * _COLUMN_BYTES
+    shard = (
+        Iter(rows // _BLOCK_ROWS, blocks * block), Iter(_BLOCK_ROWS // _LANES, _COLUMN_BYTES),
+        Iter(_LANES, 4 * _COLUMN_BYTES), Iter(blocks, block), Iter(_COLUMN_BYTES, 1),
+    )  # fmt: skip
+    return tile_of(canonicalize(TileLayout(shard)))
+
+
+def _require_scales(rows: int, factors: int, step: int) -> tuple[int, int]:
+    rows, factors = require_extents((rows, factors), 2, "a block of scale factors")
+    if rows % step or factors % _COLUMN_BYTES:
+        wanted = f"a multiple of {step} rows and of {_COLUMN_BYTES} factors each"
+        raise LayoutError(f"scale factors are of {wanted}, not {rows} x {factors}")
+    return rows, factors
 
 
 # shape -> (32-bit columns of one repetition, largest number of repetitions)

@@ -75,7 +75,7 @@ def group(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ..
     tile = tile_of(layout)
     shard = tuple(i for row in group_iters(tile.shard, shape) for i in row) or tile.shard
     grouped = with_tile(layout, TileLayout(shard, tile.replica, tile.offset), shape)
-    return grouped, _separate(tile_of(grouped).shard, shape)
+    return grouped, separate(tile_of(grouped).shard, shape)
 
 
 def counted_shape(layout: Layout, shape: Sequence[Index]) -> tuple[Index, ...]:
@@ -91,8 +91,12 @@ def counted_shape(layout: Layout, shape: Sequence[Index]) -> tuple[Index, ...]:
     return tuple(shape) if isinstance(layout, SwizzleLayout) else counted_extents(tile_of(layout).shard, shape)
 
 
-def _separate(shard: Iters, shape: Sequence[Index]) -> tuple[int, ...]:
-    """Where the iters of each dimension end, when no iter crosses a boundary and no dimension is without one."""
+def separate(shard: Iters, shape: Sequence[Index]) -> tuple[int, ...]:
+    """Where the iters of each dimension end, when no iter crosses a boundary and no dimension is without one.
+
+    >>> separate((Iter(2, 8), Iter(4, 2), Iter(8, 1)), (8, 8))
+    (0, 2, 3)
+    """
     separators, at = [0], 0
     for n in shape:
         first, at = at, at + 1
