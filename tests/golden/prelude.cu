@@ -461,7 +461,9 @@ __device__ __forceinline__ unsigned long long tcgen05_descriptor(const void *sme
     const unsigned long long mode = chunk == 32 ? 1 : swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle ==
         32 ? 6 : 0;
     const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 61 | 1ull << 46 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
+    const unsigned long long offsets =
+        (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16;
+    return mode << 61 | 1ull << 46 | offsets | start;
 }
 
 //// tcgen05_mma_f16
