@@ -1,8 +1,8 @@
-"""Who starts what runs by itself: the thread that elect.sync finds, for thread 0 where nobody can tell them apart.
+"""Which thread starts loads by TMA, products and commits: the one that elect.sync finds, where nobody can tell.
 
-ptxas makes a loop over the threads around each load by TMA, product and commit that thread 0 starts, and none where a
-thread that elect.sync has found does (seen in SASS of nvcc 13.0 for sm_100a; stores by TMA have none). Which thread
-that is PTX leaves open, but it is the same one each time (PTX ISA, elect.sync). A plan is proved with thread 0.
+Where thread 0 starts one of these, ptxas makes a loop over the threads around it; where the thread that elect.sync has
+found does, there is none (seen in SASS of nvcc 13.0 for sm_100a; stores by TMA have no loop). PTX leaves open which
+thread is found, but each time it is the same one (PTX ISA, elect.sync). A plan is proved with thread 0.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ OWN, ELECTED = "own", "elected"  # what thread 0 did as all do, and what the ele
 
 
 def elect(role: Role, name: str) -> Role:
-    """The role whose work of thread 0 alone is that of the elected thread, a variable of this name.
+    """The role with the work that thread 0 does alone given to the elected thread, a variable of this name.
 
-    It is the role as it was where nothing would be gained, or where it may matter which thread it is: where that work
-    takes registers or the number of the thread, or goes on from what thread 0 has done as one of many, or leaves to it
-    what it learned, and the threads do not meet in between.
+    The role stays as it was where nothing is gained, and where the thread may matter: the work takes registers or the
+    thread's number; thread 0 has done something as one of many, and the threads have not met since; or thread 0 goes on
+    with what the work has told it before they meet.
     """
     axes = frozenset(n for n, x in thread_variables(role.threads).items() if x == Var("tx", role.threads))
     alone = [s for s in flatten(role.steps) if isinstance(s, When) and _split(s, axes)[0]]
@@ -60,7 +60,7 @@ def elect(role: Role, name: str) -> Role:
 
 
 def _split(step: When, axes: frozenset[str]) -> tuple[bool, list[Index]]:
-    """Whether a condition says that a thread is the first, by one of the axes that number it, and what else it says."""
+    """Whether a condition says that a thread is the first of its role, and the other parts of the condition."""
     parts = list(conjuncts(step.condition))
     rest = [c for c in parts if not _is_zero_of(c, axes)]
     return len(rest) < len(parts), rest
@@ -103,8 +103,9 @@ def _is_of_thread(step: Step) -> bool:
 
 @dataclass
 class _Search:
-    """A way through a role, which looks for what may tell thread 0 from the elected one; ``varied``: names of values
-    that differ between threads.
+    """A way through a role that looks for what may tell thread 0 from the elected one.
+
+    ``axes``: those that number its threads as tx does. ``varied``: names of values that differ between threads.
     """
 
     axes: frozenset[str]

@@ -126,7 +126,7 @@ def find_loaded(block: Block, around: Iterable[Memory]) -> tuple[Memory, ...]:
 
 
 def keep_loaded(page: Page, block: Block) -> str:
-    """What stands behind a call that waits for loads: the compiler moves no use of the registers around before it."""
+    """The text behind a call that waits for loads, so that the compiler uses the caller's registers after it only."""
     if not any(isinstance(s, Wait) and s.queue == TENSOR_LOADS for s in flatten(block.body)):
         return ""
     given = {actual.memory.name for _, actual in block.args if isinstance(actual, Ref)}
