@@ -17,7 +17,7 @@ from tilegen.layouts import Iter, TileLayout
 from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.flows import Flow, fixed, pair_up
 from tilegen.ops.formals import Formals
-from tilegen.ops.mma.held import find_places, hold, shape_of_matrix
+from tilegen.ops.held import find_places, hold, shape_of_matrix
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
 from tilegen.ops.thread_loop import over

@@ -14,7 +14,7 @@ from tilegen.arithmetic import TFLOAT32
 from tilegen.errors import LayoutError
 from tilegen.kept import keep
 from tilegen.layouts import ATOMS, Iter, MmaAtom, TileLayout, extent_of, find_atom, fragment_of, size, tiled_mma
-from tilegen.ops.mma.held import Held, matrix_of, table_of
+from tilegen.ops.held import Held, matrix_of, table_of
 from tilegen.plan import PRODUCTS, TENSOR_PRODUCTS, Instruction, OperandForm
 from tilegen.plan.instructions import FRAGMENT, MATRIX, READS, UPDATES
 from tilegen.spaces import REGISTER, SHARED
@@ -96,18 +96,14 @@ def wgmma_row(atom: MmaAtom, held: bool) -> Instruction:
     return WGMMA_ROWS[f"{name}.registers" if held else name]
 
 
-_TENSOR_KINDS = {"tfloat32": "tf32", "int32": "i8"}  # by the type of A, or of the sums; else by the bits of A
-
-
 def tensor_row(atom: MmaAtom) -> Instruction:
-    """The row of an atom of tcgen05, by its kind (PTX ISA, tcgen05.mma).
+    """The row of an atom of tcgen05, by its kind.
 
     >>> from tilegen.layouts import find_atom
     >>> tensor_row(find_atom("tcgen05.m128n256k16.f32.bf16.bf16")).name
     'tcgen05.mma.f16'
     """
-    kind = _TENSOR_KINDS.get(atom.a) or _TENSOR_KINDS.get(atom.c) or ("f16" if atom.shape[2] == 16 else "f8f6f4")
-    return TENSOR_PRODUCTS[kind]
+    return TENSOR_PRODUCTS[atom.instruction.rpartition("::")[2]]
 
 
 # ---------------------------------------------------------------- atoms of a call

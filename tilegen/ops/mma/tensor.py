@@ -14,8 +14,8 @@ from tilegen.index import Index, Var, add, any_of, equal, less
 from tilegen.kept import keep
 from tilegen.layouts import MmaAtom
 from tilegen.ops.formals import Formals
+from tilegen.ops.held import find_places, shape_of_matrix
 from tilegen.ops.mma.atoms import TCGEN05, extents_of, is_named, list_atoms, tensor_row
-from tilegen.ops.mma.held import find_places, shape_of_matrix
 from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
