@@ -59,6 +59,7 @@ from tilegen.plan.kernel import (
     tensor_maps,
 )
 from tilegen.plan.memories import (
+    ADDRESS_BYTES,
     BARRIER_BYTES,
     TMA_ALIGN_BYTES,
     TMA_UNIT_BYTES,
@@ -116,8 +117,8 @@ from tilegen.plan.updates import UpdateForm, find_box_type, find_updates, list_u
 from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
-    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CHECKING_THREADS", "CHECK_MACRO", "COMPUTE", "CP_ASYNC", "ENTERS",
-    "FETCH", "FILL", "FINDS_TWIN", "INSTRUCTIONS", "LANES", "LDMATRIX", "LDMATRIX_TRANS", "LOOKS", "MATRIX_ROW_ELEMS",
+    "ADDRESS_BYTES", "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CHECKING_THREADS", "CHECK_MACRO", "COMPUTE", "CP_ASYNC",
+    "ENTERS", "FETCH", "FILL", "FINDS_TWIN", "INSTRUCTIONS", "LANES", "LDMATRIX", "LDMATRIX_TRANS", "LOOKS", "MATRIX_ROW_ELEMS",
     "MBARRIER", "MOST_CHECKING_CTAS", "MOST_RESIDENT", "MOVE", "PICK", "PRODUCTS", "QUEUES", "RED", "RESIDENT_CTAS",
     "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "SUMS", "TENSOR", "TENSOR_KINDS", "TENSOR_LOAD", "TENSOR_LOADS",
     "TENSOR_PRODUCTS", "TENSOR_STORE", "TENSOR_STORES", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST", "TMA_REDUCE",
