@@ -40,12 +40,13 @@ from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
 from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, cast_to, round_to
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype
 
 _PAIR_BYTES = 16  # value and error
 _NODE_BYTES = 4  # of the narrowest number that a tree computes: a reduction's lie in memory too
 _BLOCK_TERMS = 4  # of a sum, the fewest that a tensor core adds at once
 _EIGHT_BIT_SUM = 2.0**-13
+_LEAST_FACTOR = 2.0**-127
 _LONG_ENDS = -(2.0**63), 2.0**63 - 2.0**10  # of int64, as float64 has them
 
 
@@ -85,6 +86,8 @@ class Bounded(Domain):
 
     def decode(self, bits: Array, dtype: str) -> Bound:
         pairs = np.asarray(bits).view(self.stored(dtype))
+        if dtype == FACTOR:  # bytes of 0 are its least number
+            return Bound(np.where(pairs["value"] == 0, _LEAST_FACTOR, pairs["value"]), pairs["error"])
         return Bound(pairs["value"], pairs["error"])
 
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:

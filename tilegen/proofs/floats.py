@@ -13,7 +13,7 @@ from tilegen.arithmetic.bounded import Bounded, make_bounded
 from tilegen.arithmetic.bounds import Bound, find_beyond
 from tilegen.arithmetic.hashes import mix, salt
 from tilegen.arithmetic.values import draw_values
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype, powers_of_two
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, variables
 from tilegen.index.recurrences import ALL_TRIPS, Trips
@@ -107,12 +107,14 @@ def draw_elements(memory: Memory, case: Mapping[str, int], seed: int = 1) -> Inp
 
 
 def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
-    """Elements of an array by index: floats of ``_list_floats``, small integers, truth values."""
+    """Elements of an array by index: floats of ``_list_floats``, powers of two, small integers, truth values."""
     kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
     word = salt(f"floats {name} {seed}")
 
     def values(index: Array) -> Array:
         drawn = mix(np.asarray(index).astype(np.uint64), word)
+        if dtype == FACTOR:
+            return np.asarray(powers_of_two((drawn >> np.uint64(32)).astype(np.int64)))
         if kind in ("float", "complex"):
             floats: Array = _list_floats(dtype)[(drawn & np.uint64(_FLOATS - 1)).astype(np.intp)]
             return floats
