@@ -37,7 +37,7 @@ from tilegen.arithmetic.bounds import Bound
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, least_normal
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
-from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
+from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, held_type, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, cast_to, round_to
 from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype
@@ -132,7 +132,7 @@ class Bounded(Domain):
         return self.encode(_as_tfloat32(self.decode(values, "float32"), TFLOAT32_UNITS[TFLOAT32_EVEN]), "float32")
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
-        held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
+        held = held_type(dtype_ab)
         found = self.decode(a, held), self.decode(b, held)
         x, y = (Bound(*map(np.ascontiguousarray, (v.value, v.error))) for v in found)  # as BLAS takes them
         if unit := TFLOAT32_UNITS.get(dtype_ab, 0.0):

@@ -22,7 +22,21 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
-from tilegen.plan import Compute, Map, Memory, Mma, Plan, Wgmma, When, arrays, begin, default_values, flatten, walk
+from tilegen.plan import (
+    Compute,
+    Map,
+    Memory,
+    Mma,
+    Plan,
+    TensorMma,
+    Wgmma,
+    When,
+    arrays,
+    begin,
+    default_values,
+    flatten,
+    walk,
+)
 from tilegen.proofs.columns import Column
 from tilegen.proofs.composed import TooMany, compose_inputs, find_composed
 from tilegen.proofs.observed import asked_by_tree
@@ -92,7 +106,7 @@ def names_in_conditions(plan: Plan) -> tuple[frozenset[str], ...]:
     return tuple(dict.fromkeys(frozenset(v.name for x in c.seen for v in variables(x)) for c in list_conditions(plan)))
 
 
-_COMPUTING = (Compute, Map, Mma, Wgmma)
+_COMPUTING = (Compute, Map, Mma, Wgmma, TensorMma)
 
 
 Held = tuple[Array, Bound]  # sorted offsets, and what lies there
