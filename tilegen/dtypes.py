@@ -69,13 +69,14 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         return found
 
 
-def powers_of_two(numbers: Any) -> Any:
+def powers_of_two(numbers: Any) -> np.ndarray[Any, Any]:
     """Factors near 1 by whole numbers: powers of two from 2^-4 to 2^3, whose products with others are exact.
 
     >>> powers_of_two(np.array([4, 5, 12])).astype("f4").tolist()
     [1.0, 2.0, 1.0]
     """
-    return np.ldexp(1.0, np.asarray(numbers) % 8 - 4).astype(numpy_dtype(FACTOR))
+    found: np.ndarray[Any, Any] = np.ldexp(1.0, np.asarray(numbers) % 8 - 4).astype(numpy_dtype(FACTOR))
+    return found
 
 
 @cache

@@ -56,7 +56,8 @@ class Lanes:
 def start_in_turns(start: Callable[..., None], what: str, step: Any, touched: Effects, site: Site) -> None:
     """One thread of a warp starts a step; one CTA's after the other where several warps of it do."""
     if len(site.group) != len(site.group.whole):
-        site.fail(MALFORMED, f"several threads of a warp start one {what}: {step.via.name} is started by one thread", 0)
+        name = ".".join(step.via.name.split(".")[:2])
+        site.fail(MALFORMED, f"several threads of a warp start one {what}: {name} is started by one thread", 0)
     turn = np.zeros(len(site.group), np.int64)
     for cta in np.unique(site.group.cta):
         own = site.group.cta == cta

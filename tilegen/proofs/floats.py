@@ -128,7 +128,7 @@ def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
     def values(index: Array) -> Array:
         drawn = mix(np.asarray(index).astype(np.uint64), word)
         if dtype == FACTOR:
-            return np.asarray(powers_of_two((drawn >> np.uint64(32)).astype(np.int64)))
+            return powers_of_two((drawn >> np.uint64(32)).astype(np.int64))
         if kind in ("float", "complex"):
             floats: Array = _list_floats(dtype)[(drawn & np.uint64(_FLOATS - 1)).astype(np.intp)]
             return floats

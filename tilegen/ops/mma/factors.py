@@ -137,14 +137,14 @@ def is_replicated(buffer: Buffer) -> bool:
     """
     places: set[tuple[int, int]] = {(0, 0)}  # lanes, and elements of a lane
     for i in tile_of(buffer.layout).replica:
-        steps = [k * int(i.stride) for k in range(int(i.extent))]  # type: ignore[call-overload]
+        steps = [k * int(i.stride) for k in range(int(i.extent))]  # type: ignore[arg-type]
         places = {(a + s * (i.axis == "TLane"), b + s * (i.axis != "TLane")) for a, b in places for s in steps}
     return places == {(copy, 0) for copy in _COPIES}
 
 
 def _say_layout(buffer: Buffer) -> str:
     """The layout that a product finds factors by, for a buffer [.., rows, steps along K]; "" for other shapes."""
-    *outer, rows, steps = (int(n) for n in buffer.shape)  # type: ignore[call-overload]
+    *outer, rows, steps = (int(n) for n in buffer.shape)  # type: ignore[arg-type]
     if rows % GROUP or (steps > BYTES and steps % BYTES):
         return ""
     columns = -(-rows // (GROUP * 4)) * 4
