@@ -15,7 +15,7 @@ import numpy as np
 from tilegen.dtypes import FACTOR
 from tilegen.errors import Flaw
 from tilegen.index import Index, multiple
-from tilegen.layouts import ATOMS, find_atom, tile_of
+from tilegen.layouts import ATOMS, find_atom, parse, tile_of
 from tilegen.layouts.constructors.mma_atoms import SCALED_DEPTH
 from tilegen.ops.held import find_places
 from tilegen.ops.mma.atoms import FACTORS, is_for_types
@@ -86,7 +86,7 @@ def _check_places(regions: Mapping[str, Region]) -> Flaw | None:
             message = f"scale factors are in tensor memory, and '{buffer.name}' is in {buffer.traits.words}"
             return Flaw("TG212", message, name, hint)
         if reason := explain_factors(regions[name]):
-            return Flaw("TG212", reason, name, _say_layout(buffer))
+            return Flaw("TG212", reason, name, _say_layout(buffer) or "begin at a multiple of 128 rows")
     return None
 
 
@@ -143,10 +143,10 @@ def is_replicated(buffer: Buffer) -> bool:
 
 
 def _say_layout(buffer: Buffer) -> str:
-    """The layout that a product finds factors by, for a buffer [.., rows, steps along K]; "" for other shapes."""
+    """The layout that a product finds factors by, for a buffer [.., rows, steps along K]; "" where that is its own."""
     *outer, rows, steps = (int(n) for n in buffer.shape)  # type: ignore[arg-type]
     if rows % GROUP or (steps > BYTES and steps % BYTES):
-        return ""
+        return f"give '{buffer.name}' rows in multiples of {GROUP}, and 1, 2, or a multiple of {BYTES} steps along K"
     columns = -(-rows // (GROUP * 4)) * 4
     extents, strides = [*outer, rows // GROUP, GROUP], [f"{BYTES}@TCol", "1@TLane"]
     whole = columns * BYTES * -(-steps // BYTES)
@@ -156,4 +156,5 @@ def _say_layout(buffer: Buffer) -> str:
         extents, strides = [*extents, steps], [*strides, "1@TCol"]
     first = [f"{whole * prod(outer[d + 1 :])}@TCol" for d in range(len(outer))]
     shard = f"S[({', '.join(map(str, extents))}):({', '.join([*first, *strides])})]"
-    return f'layout: "{shard} + R[{GROUPS}:{GROUP}@TLane]"'
+    found = f"{shard} + R[{GROUPS}:{GROUP}@TLane]"
+    return "" if parse(found) == buffer.layout else f'layout: "{found}"'
