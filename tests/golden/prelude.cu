@@ -445,11 +445,19 @@ __device__ __forceinline__ void sync_warpgroup(int wgid)
 }
 
 //// tcgen05_commit
-// The mbarrier gets one arrival when all products that this thread has started are done.
+// The mbarrier gets one arrival when all products and copies to tensor memory that this thread has started are done.
 __device__ __forceinline__ void tcgen05_commit(unsigned long long *bar)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
                  ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
+}
+
+//// tcgen05_cp_32x128b_warpx4
+// One thread starts a copy of 32 rows of 16 bytes, where a descriptor says, to 4 columns of lanes 0 to 31, and again to
+// each 32 lanes after them.
+__device__ __forceinline__ void tcgen05_cp_32x128b_warpx4(unsigned at, unsigned long long rows)
+{
+    asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(at), "l"(rows) : "memory");
 }
 
 //// tcgen05_descriptor
@@ -475,6 +483,17 @@ __device__ __forceinline__ void tcgen05_mma_f16(unsigned c, unsigned long long a
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %4, 0;\n\t"
                  "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, adds;\n\t}"
                  ::"r"(c), "l"(a), "l"(b), "r"(form), "r"((int)adds) : "memory");
+}
+
+//// tcgen05_mma_mxf8f6f4
+// As the one without factors; element k of a row is multiplied by the factor of k / 32, a power of two, of which tensor
+// memory has one for each row.
+__device__ __forceinline__ void tcgen05_mma_mxf8f6f4(unsigned c, unsigned long long a, unsigned long long b,
+    unsigned form, unsigned sfa, unsigned sfb, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %6, 0;\n\t"
+                 "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%0], %1, %2, %3, [%4], [%5], adds;\n\t}"
+                 ::"r"(c), "l"(a), "l"(b), "r"(form), "r"(sfa), "r"(sfb), "r"((int)adds) : "memory");
 }
 
 //// tma_commit
@@ -590,6 +609,21 @@ __device__ __forceinline__ void tmem_fence_before() { asm volatile("tcgen05.fenc
 template <int columns> __device__ __forceinline__ void tmem_free(unsigned base)
 {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(base), "n"(columns) : "memory");
+}
+
+//// tmem_load_32
+// Lane l of a warp gets 32 columns of lane l of the warp's 32 lanes; they are there after a wait.
+__device__ __forceinline__ void tmem_load_32(unsigned *x, unsigned at)
+{
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]), "=r"(x[4]), "=r"(x[5]), "=r"(x[6]),
+                   "=r"(x[7]), "=r"(x[8]), "=r"(x[9]), "=r"(x[10]), "=r"(x[11]), "=r"(x[12]), "=r"(x[13]),
+                   "=r"(x[14]), "=r"(x[15]), "=r"(x[16]), "=r"(x[17]), "=r"(x[18]), "=r"(x[19]), "=r"(x[20]),
+                   "=r"(x[21]), "=r"(x[22]), "=r"(x[23]), "=r"(x[24]), "=r"(x[25]), "=r"(x[26]), "=r"(x[27]),
+                   "=r"(x[28]), "=r"(x[29]), "=r"(x[30]), "=r"(x[31])
+                 : "r"(at) : "memory");
 }
 
 //// tmem_load_64

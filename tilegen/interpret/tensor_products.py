@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tilegen.dtypes import FACTOR
 from tilegen.interpret.address import value_of
 from tilegen.interpret.asynchronous import names_of
-from tilegen.interpret.fault import MALFORMED, MISALIGNED
+from tilegen.interpret.fault import MALFORMED
 from tilegen.interpret.fragments import held_as
 from tilegen.interpret.matrices import Readers, find_problem, read_matrix
-from tilegen.interpret.order import Shadow
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site
+from tilegen.interpret.tensor_copies import read_factors
+from tilegen.interpret.tensor_lanes import Started, find_lanes, start_in_turns
 from tilegen.interpret.tensor_memory import COLUMN_BYTES, LANES, Cells
-from tilegen.interpret.tensor_moves import find_cells
 from tilegen.interpret.threads import Array, Group
 from tilegen.layouts import ATOMS, MmaAtom
 from tilegen.plan import Effects, TensorMma
 
 _BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "tcgen05"}
-_FIRST_COLUMN = 4  # where an accumulator begins: at a multiple of so many columns
-
-
-@dataclass(frozen=True)
-class Multiplied:
-    """The products of one step, until their threads have a commit: all else the clock of their agent says."""
-
-    rows: int
-
-    def land(self, rows: Array, who: Group, op: int) -> None:
-        pass
-
-    def touches(self, shadow: Shadow, granule: int) -> Array:
-        return np.zeros(self.rows, bool)
-
-    def holds(self, store: object, element: int) -> bool:
-        return False
 
 
 def start_product(step: TensorMma, touched: Effects, site: Site) -> None:
-    """One thread of a warp starts a product; one CTA's after the other where several warps of it do."""
-    if len(site.group) != len(site.group.whole):
-        site.fail(MALFORMED, "several threads of a warp start one product: tcgen05.mma is started by one thread", 0)
-    turn = np.zeros(len(site.group), np.int64)
-    for cta in np.unique(site.group.cta):
-        own = site.group.cta == cta
-        turn[own] = np.arange(own.sum())
-    for k in range(int(turn.max()) + 1):
-        _start(step, touched, site.narrow(site.group.where(turn == k)))
+    """One thread of a warp starts a product."""
+    start_in_turns(_start, "product", step, touched, site)
 
 
 def _start(step: TensorMma, touched: Effects, site: Site) -> None:
@@ -63,13 +38,25 @@ def _start(step: TensorMma, touched: Effects, site: Site) -> None:
         read_matrix(next(t for t in touched.touches if t.ref is ref), lies, atom.dtype(operand), readers, site)
         for ref, lies, operand in ((step.a, step.a_lies, "A"), (step.b, step.b_lies, "B"))
     )
+    if atom.factors:
+        a, b = _scale(step, atom, (a, b), (agent, known), site)
     adds = group.spread(value_of(read_text(step.accumulate), site)).astype(bool)
     at = _take_sums(step, atom, adds, (agent, known), site)
     store = site.frame.places[step.c.memory.name].root.store
     store.tensor.add(atom, at, adds, a, b.swapaxes(1, 2))
-    flight = machine.flights.start(step.via.queue, group, Multiplied(len(group)), site.narrow(group))
+    flight = machine.flights.start(step.via.queue, group, Started(len(group)), site.narrow(group))
     if machine.log is not None:
         machine.log.start(flight, names_of(site, step.a, step.b, step.c), 0, site)
+
+
+def _scale(
+    step: TensorMma, atom: MmaAtom, operands: tuple[Array, Array], by: tuple[Array, Array], site: Site
+) -> tuple[Array, Array]:
+    """The matrices of a product, (threads, rows, depth), by the factors of their rows."""
+    factors, domain, stored = read_factors(step, by, site), site.machine.domain, site.machine.domain.stored(FACTOR)
+    sides = zip(operands, ("A", "B"), ("sfa", "sfb"), strict=True)
+    a, b = (domain.scale_by(x, factors[name].view(stored)[..., None], atom.dtype(side)) for x, side, name in sides)
+    return a, b
 
 
 def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
@@ -77,7 +64,7 @@ def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
     atom = _BY_NAME.get(step.atom)
     if atom is None:
         site.fail(MALFORMED, f"there is no {step.atom}")
-    if not step.via.name.endswith(f".{atom.instruction.rpartition('::')[2]}"):
+    if step.via.name.rpartition(".")[2] != atom.ptx_kind:
         site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
     m, n, _ = atom.shape
     if m != LANES:
@@ -93,7 +80,7 @@ def _take_sums(step: TensorMma, atom: MmaAtom, adds: Array, by: tuple[Array, Arr
 
     ``by``: the agents, and what their products are ordered after.
     """
-    group, (agent, known), (m, n, _) = site.group, by, atom.shape
+    group, (agent, known), (_, n, _) = site.group, by, atom.shape
     place, dtype = site.frame.places.get(step.c.memory.name), held_as(atom, "C")
     if place is None or not place.root.memory.traits.has_cells or step.c.memory.dtype != dtype:
         found = f"{place.root.memory.space if place else step.c.memory.space} {step.c.memory.dtype}"
@@ -101,20 +88,9 @@ def _take_sums(step: TensorMma, atom: MmaAtom, adds: Array, by: tuple[Array, Arr
     store: Cells = place.root.store
     if store.size != COLUMN_BYTES:
         site.fail(MALFORMED, f"{atom.name}: sums of {store.size} bytes are not carried out, only those of a column")
-    lane, first = find_cells(step.c, n, site)
-    off = (lane != 0) | ((store.offset // COLUMN_BYTES + first) % _FIRST_COLUMN != 0)
-    if off.any():
-        row = int(np.argmax(off))
-        begins = f"lane {int(lane[row])}, column {store.offset // COLUMN_BYTES + int(first[row])}"
-        site.fail(
-            MISALIGNED, f"the sums of {atom.name} begin at {begins}, not in lane 0 at a multiple of 4 columns", row
-        )
-    rows = np.repeat(np.arange(len(group)), m)  # a row for each lane of each accumulator
-    fields = (group.thread[rows], group.cta[rows], group.warp[rows], group.lane[rows])
-    each = Group(group.crew, slice(None), *fields)
-    at, granules = store.place(np.tile(np.arange(m), len(group)), first[rows], n, each)
-    _order_sums(store, atom, (granules, each), (agent, known, adds), site)
-    return at.reshape(len(group), -1)
+    lanes = find_lanes(step.c, n, f"the sums of {atom.name}", site)
+    _order_sums(store, atom, (lanes.granules, lanes.each), (agent, known, adds), site)
+    return lanes.at.reshape(len(group), -1)
 
 
 def _order_sums(

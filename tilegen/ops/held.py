@@ -49,15 +49,22 @@ def find_places(operand: Operand) -> dict[str, Numbers]:
 
     Raises Refused for a region that cuts across the iters of the layout.
     """
-    region = operand.region
-    shape = shape_of_matrix(region)
-    at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
+    shape = shape_of_matrix(operand.region)
+    return {axis: place.reshape(shape) for axis, place in find_region_places(operand).items()}
+
+
+def find_region_places(operand: Operand) -> dict[str, Numbers]:
+    """The same of a region of any dimensions, of the shape of those that are longer than 1. Raises Refused."""
+    shape = tuple(int(n) for n in operand.lengths)
+    at = np.indices(shape, np.int64)
     places: dict[str, Numbers] = {}
-    for d, parts in zip(operand.dims, parts_of(operand), strict=True):
+    for k, parts in enumerate(parts_of(operand)):
         for p in parts:
             if not isinstance(p.stride, int):
-                raise Refused(f"the region {region.text} cuts across the iters of {operand.buffer.name}'s layout")
-            places[p.axis] = places.get(p.axis, np.zeros(shape, np.int64)) + at[d] // p.weight % p.extent * p.stride
+                raise Refused(
+                    f"the region {operand.region.text} cuts across the iters of {operand.buffer.name}'s layout"
+                )
+            places[p.axis] = places.get(p.axis, np.zeros(shape, np.int64)) + at[k] // p.weight % p.extent * p.stride
     return places
 
 

@@ -32,7 +32,7 @@ from tilegen.plan.instructions import (
     OperandForm,
 )
 from tilegen.plan.memories import Ref, Slot, TensorMap
-from tilegen.plan.products import Fence, Mma, TensorFence, TensorMma, Wgmma
+from tilegen.plan.products import Fence, Mma, TensorCopy, TensorFence, TensorMma, Wgmma, count_factors
 from tilegen.plan.steps import (
     Arrive,
     Await,
@@ -223,13 +223,25 @@ def _of_wgmma(step: Wgmma) -> Effects:
 
 def _of_tensor_mma(step: TensorMma) -> Effects:
     """The accumulator is written also where it is not read: it is one touch, as wgmma's is."""
-    lies = {"a": step.a_lies, "b": step.b_lies}
+    lies, factors = {"a": step.a_lies, "b": step.b_lies}, step.factors
+    if set(factors) != {o.field for o in step.via.operands} - {"a", "b", "c"}:
+        raise ValueError(f"{step.via.name} takes {'no' if factors else 'two'} operands of factors")
     touches = []
     for o in step.via.operands:
         matrix = lies.get(o.field)
         elems = matrix.elems if matrix else step.b_lies.rows  # of c: those of each lane
+        elems = count_factors(factors[o.field][1]) if o.field in factors else elems
         touches.append(Touch(getattr(step, o.field), o.use, o.lies, elems, matrix=matrix))
     return Effects(step.via, _in_order(touches), (step.accumulate,))
+
+
+def _of_tensor_copy(step: TensorCopy) -> Effects:
+    """Of tensor memory it writes as many elements of each lane as a row has."""
+    lies, (dst, src) = step.src_lies, step.via.operands
+    touches = (
+        Touch(step.src, src.use, src.lies, lies.elems, matrix=lies), Touch(step.dst, dst.use, dst.lies, lies.depth),
+    )  # fmt: skip
+    return Effects(step.via, touches)
 
 
 def _of_tma(step: Tma) -> Effects:
@@ -300,6 +312,7 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Fence: lambda step: Effects(),
     TensorFence: lambda step: Effects(),
     TensorMma: _of_tensor_mma,
+    TensorCopy: _of_tensor_copy,
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
     Follow: lambda step: Effects(),

@@ -25,6 +25,7 @@ from tilegen.plan import (
     Role,
     Step,
     Sync,
+    TensorCopy,
     TensorFence,
     TensorMma,
     Tma,
@@ -38,7 +39,9 @@ from tilegen.render.c_text import Election
 from tilegen.scopes import THREAD_AXES, thread_variables
 
 _BULK = "bulk"  # the queue of TMA's stores, whose groups are a thread's own
-_STARTS = (Tma, TensorMma, Commit, TensorFence, Let, Repeat, When, Block)  # nobody learns from these what is done
+_OF_CORES = (TensorMma, TensorCopy)
+# nobody learns from these what is done
+_STARTS = (Tma, *_OF_CORES, Commit, TensorFence, Let, Repeat, When, Block)
 _MAY_DO = (*_STARTS, Arrive, Await, Wait, Sync)
 OWN, ELECTED = "own", "elected"  # what thread 0 did as all do, and what the elected one learned, since all met
 
@@ -87,7 +90,7 @@ def _give(steps: Iterable[Step], axes: frozenset[str], elected: Election) -> tup
 
 
 def _has_loop(step: Step) -> bool:
-    return isinstance(step, TensorMma) or (isinstance(step, Tma) and step.done is not None) or _is_tensor_commit(step)
+    return isinstance(step, _OF_CORES) or (isinstance(step, Tma) and step.done is not None) or _is_tensor_commit(step)
 
 
 def _is_tensor_commit(step: Step) -> bool:
@@ -98,7 +101,7 @@ def _is_of_thread(step: Step) -> bool:
     """Does a step speak for what its thread alone has started?"""
     if isinstance(step, Commit | Wait):
         return step.queue == _BULK
-    return isinstance(step, Tma | TensorMma) or _is_tensor_commit(step)
+    return isinstance(step, (Tma, *_OF_CORES)) or _is_tensor_commit(step)
 
 
 @dataclass

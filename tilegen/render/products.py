@@ -19,6 +19,7 @@ from tilegen.plan import (
     Move,
     OperandForm,
     Ref,
+    TensorCopy,
     TensorMma,
     Tma,
     Wait,
@@ -70,18 +71,29 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     for o in step.via.operands:
         place, matrix = getattr(step, o.field), lies.get(o.field)
         args.append(pointer(place) if matrix is None else _write_descriptor(page, place, matrix))
+    places, args = args[:3], args[3:]  # c, a and b; of factors
     sums, *types = step.atom.split(".")[-3:]
     shape = f"m{step.a_lies.rows}n{step.b_lies.rows}k{step.a_lies.depth}"
     majors = [f", {x} along {'M' if x == 'a' else 'N'}" for x, matrix in lies.items() if matrix.along == "mn"]
     note = f"{shape}, {sums} of {' and '.join(types)}{''.join(majors)}"
-    args += [f"0x{_encode_instruction(step):08x}u", to_c(step.accumulate)]
+    note += f", byte {step.factor} of factors" if args else ""
+    args = [*places, f"0x{_encode_instruction(step):08x}u", *args, to_c(step.accumulate)]
     return str(page.steps.instruction(step.via.prelude, args, note))
+
+
+def write_tensor_copy(page: Page, step: TensorCopy, noted: bool) -> str:
+    """A call of the function of this shape."""
+    args = [pointer(step.dst), _write_descriptor(page, step.src, step.src_lies)]
+    return str(page.steps.instruction(step.via.prelude, args))
 
 
 def _encode_instruction(step: TensorMma) -> int:
     """The descriptor of the instruction that a step is."""
     atom, a, b = find_atom(step.atom), step.a_lies, step.b_lies
-    return InstructionDescriptor(a.rows, b.rows, atom.a, atom.b, atom.c, a.along, b.along).encode()
+    factor = step.factor if atom.factors else 0
+    return InstructionDescriptor(
+        a.rows, b.rows, atom.a, atom.b, atom.c, a.along, b.along, False, atom.factors, factor, factor
+    ).encode()
 
 
 def _write_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:

@@ -26,6 +26,7 @@ SIMT, MMA_SYNC, WGMMA, TCGEN05 = (
     "wgmma",
     "tcgen05",
 )  # kinds of atoms, and the variants that take them
+FACTORS = {"sfa": "a", "sfb": "b"}  # fields of scale factors, and of what they are
 _LATER = {"quad_pair": "no GPU since Volta has the instruction"}
 _WORDS = {"float32": "float", "float64": "double", "int32": "int"}  # of registers that hold one element each
 
@@ -103,7 +104,7 @@ def tensor_row(atom: MmaAtom) -> Instruction:
     >>> tensor_row(find_atom("tcgen05.m128n256k16.f32.bf16.bf16")).name
     'tcgen05.mma.f16'
     """
-    return TENSOR_PRODUCTS[atom.instruction.rpartition("::")[2]]
+    return TENSOR_PRODUCTS[atom.ptx_kind]
 
 
 # ---------------------------------------------------------------- atoms of a call
@@ -113,13 +114,18 @@ def extents_of(call: Call) -> tuple[int, int, int]:
     return m, n, k
 
 
+def has_factors(call: Call) -> bool:
+    """Does a call multiply by scale factors too?"""
+    return any(name in call.regions for name in FACTORS)
+
+
 def list_atoms(call: Call, kind: str) -> tuple[MmaAtom, ...]:
-    """The atoms of a kind for the operands' types, the largest K first.
+    """The atoms of a kind for the operands' types, the largest K first; with scale factors where the call has some.
 
     Where ``atom`` names none, float32 is multiplied as it is: as tf32 only where the atom says so.
     """
     dtypes = {name: call.regions[name].buffer.dtype for name in ("a", "b", "c")}
-    rows = _list_rows(kind, tuple(dtypes.items()))
+    rows = [row for row in _list_rows(kind, tuple(dtypes.items())) if (row.factors != "") == has_factors(call)]
     named = {row.a for row in rows if call.fields.atom != "auto" and is_named(row, call.fields.atom)}
     taken = [row for row in rows if row.a in (named or {dtypes["a"]})]
     return tuple(sorted(taken, key=lambda row: (-row.shape[2], -row.shape[0])))

@@ -6,6 +6,7 @@ Sources: PTX ISA, tcgen05.mma (kinds, shapes, data path layout D), "Matrix descr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +16,12 @@ from tilegen.kept import keep
 from tilegen.layouts import MmaAtom
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, shape_of_matrix
-from tilegen.ops.mma.atoms import TCGEN05, extents_of, is_named, list_atoms, tensor_row
+from tilegen.ops.mma.atoms import FACTORS, TCGEN05, extents_of, has_factors, is_named, list_atoms, tensor_row
+from tilegen.ops.mma.factors import begin_of, find_factors
 from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.plan import Ref, Step, TensorMma, When, repeat
+from tilegen.plan import Ref, Step, TensorMma, When, count_factors, repeat
 from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.data import Buffer, Call
 
@@ -66,6 +68,8 @@ def choose_tensor_atom(call: Call) -> MmaAtom:
 def _list_fitting(call: Call) -> list[MmaAtom]:
     m, n, k = extents_of(call)
     found = [a for a in list_atoms(call, TCGEN05) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
+    if has_factors(call):  # which begin at multiples of 4 columns, those of 128 rows
+        found = [a for a in found if a.shape[1] == n or a.shape[1] % LANES == 0]
     return [a for a in found if a.shape[0] == LANES]
 
 
@@ -88,22 +92,36 @@ def reject_tensor_layout(call: Call, tile: Buffer) -> str | None:
 def plan_tensor(call: Call, context: Context) -> Planned:
     """A product for each atom and step along K, started by the first thread. Raises Refused."""
     atom = choose_tensor_atom(call)
-    operands = {name: context.operand(call, name) for name in _SIDES}
+    sides = (*_SIDES, *(name for name in FACTORS if name in call.regions))
+    operands = {name: context.operand(call, name) for name in sides}
     a_tile, a_base = describe_operand(operands["a"], atom.shape[0], False, TCGEN05)
     b_tile, b_base = describe_operand(operands["b"], atom.shape[1], True, TCGEN05)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
-    c, (lane, column) = _find_columns(operands["c"], atom), _begin_of(operands["c"])
+    c, (lane, column) = _find_columns(operands["c"], atom), begin_of(operands["c"])
+    factors = {name: find_factors(operands[name]) for name in sides if name in FACTORS}
     a, b = find_starts(a_tile), find_starts(b_tile)
-    var = Var(context.fresh("k_atom"), k) if k > 1 and is_rising(a, m, k) and is_rising(b, n, k) else None
-    flat = (False, True, True)
-    formals = Formals([operands[s] for s in _SIDES], flat, call.scope, [var.name] if var else [])
+    is_loop = k > 1 and is_rising(a, m, k) and is_rising(b, n, k) and not factors
+    var = Var(context.fresh("k_atom"), k) if is_loop else None
+    flat = tuple(s in ("a", "b") for s in sides)
+    formals = Formals([operands[s] for s in sides], flat, call.scope, [var.name] if var else [])
     adds, row = call.conditions["accumulate"], tensor_row(atom)
 
     def see(side: str, base: Index, at: Index) -> Ref:
-        return formals.see(_SIDES.index(side), operands[side].memory[add(base, at)])
+        return formals.see(sides.index(side), operands[side].memory[add(base, at)])
 
     def see_sums(at: int) -> Ref:
         return formals.see(0, operands["c"].memory[lane, add(column, at)])
+
+    def see_factors(step: Index, rows: Mapping[str, int]) -> dict[str, Any]:
+        """Where the factors of a step along K begin for rows of a and of b: as many rows on, as many columns of 32."""
+        found: dict[str, Any] = {}
+        for side, starts in factors.items():
+            assert isinstance(step, int)
+            start, byte = starts[step]
+            first, base = begin_of(operands[side])
+            at = start + count_factors(rows[side])
+            found |= {side: formals.see(sides.index(side), operands[side].memory[first, add(base, at)]), "factor": byte}
+        return found
 
     def multiply(step: Index) -> tuple[Step, ...]:
         return tuple(
@@ -111,6 +129,7 @@ def plan_tensor(call: Call, context: Context) -> Planned:
                 row, atom.name, see_sums(c[i, j]), see("a", a_base, start_at(a, i, step)),
                 see("b", b_base, start_at(b, j, step)), a_tile.descriptor, b_tile.descriptor,
                 any_of(less(0, step), adds),
+                **see_factors(step, {"sfa": i * atom.shape[0], "sfb": j * atom.shape[1]}),
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip
@@ -129,18 +148,12 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     return plan_one(context, When(first, (block,)), choices, (("atom", atom.name),))
 
 
-def _begin_of(operand: Operand) -> tuple[Index, Index]:
-    """The lane and the element of it where a region begins."""
-    place = operand.buffer.layout.place(operand.region.begins, operand.buffer.counted_shape)
-    return place.get("TLane", 0), place.get("TCol", 0)
-
-
 def _find_columns(operand: Operand, atom: MmaAtom) -> Columns:
     """The first element, from the region's, of the accumulator of each atom. Raises Refused where it lies otherwise."""
     places, shape = find_places(operand), shape_of_matrix(operand.region)
     lane, column = (places.get(axis, np.zeros(shape, np.int64)) for axis in ("TLane", "TCol"))
     rows, columns, _ = atom.shape
-    if _begin_of(operand)[0] != 0 or (lane != np.arange(shape[0])[:, None] % rows).any():
+    if begin_of(operand)[0] != 0 or (lane != np.arange(shape[0])[:, None] % rows).any():
         raise Refused(f"row r of a product is in lane r of tensor memory, and {operand.region.text} lies otherwise")
     starts = {
         (i, j): int(column[i * rows, j * columns]) for i in range(shape[0] // rows) for j in range(shape[1] // columns)
