@@ -70,7 +70,7 @@ def trace_data(timeline: Timeline, orders: Orders, origin: Origin) -> dict[str, 
             "orders": {
                 "stamps_in_order": orders.threads - orders.backwards, "stamps": orders.threads,
                 "by_clock": orders.by_clock, "by_timer": orders.by_timer, "untold": orders.untold,
-                "apart_ns": round(timeline.scale.apart_ns, 1),
+                "unsure_ns": round(orders.unsure_ns, 1),
                 "broken": len(orders.broken),
             },
         },
