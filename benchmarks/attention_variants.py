@@ -34,7 +34,7 @@ Change = Sequence[tuple[str, str]]
 PRESENT, CUDNN = "present", "cudnn"
 
 HEAVY_FIRST: Change = (  # a causal CTA of late queries has the most blocks: of each head it begins first
-    ("  - let: {blocks:", '  - let: {tile: "ceil(S / 128) - 1 - bx"}\n  - let: {blocks:'),
+    ("  - let: {blocks:", '  - let: {tile: "max(ceil(S / 128) - 1 - bx, 0)"}\n  - let: {blocks:'),
     ("bx + 1)", "tile + 1)"),
     ("Q[by, bx*128 : +128]", "Q[by, tile*128 : +128]"),
     ("row: bx*128 + wgid*64", "row: tile*128 + wgid*64"),

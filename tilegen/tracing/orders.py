@@ -37,7 +37,7 @@ class Broken:
 class Orders:
     """What was compared: pairs of stamps of one thread, and claims by clocks of one SM and by the timer of the GPU.
 
-    ``unsure_ns``: to which those by the timer are known, at worst. ``untold``: claims of events that no stamp is around,
+    ``unsure_ns``: to which those by the timer are known, at worst. ``untold``: claims of events without a stamp around,
     where a buffer was full. ``backwards``: stamps of a thread whose clock is less than that of the one before.
     """
 
