@@ -32,6 +32,7 @@ from tilegen.index.comparisons import COMPARING
 from tilegen.index.linear import linear
 from tilegen.index.outcomes import find_outcomes
 from tilegen.plan import plain_name
+from tilegen.proofs.flat_trips import flatten_trips
 from tilegen.proofs.observed import Loops, Observed, find_sized_axes, parts_with, ranks_of
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
@@ -106,12 +107,13 @@ def boundary_sizes(
     undecided: dict[Index, None] = {}
     unshown: dict[Index, None] = {}
     for group in dict.fromkeys(groups):
-        named = {v.name for x in (*group.seen, *(n for _, n in group.inner)) for v in variables(x)}
-        named -= _find_shifts(spec, group, named)
+        flat, counted = flatten_trips(group.seen, group.inner)
+        named = {v.name for x in (*flat, *(n for _, n in counted)) for v in variables(x)}
+        named -= _find_shifts(spec, Joined(tuple(flat), tuple(counted)), named)
         outer = [var for name, var in own.items() if name in named]
         fixed = {name: value for name, value in default.items() if name not in named}
-        seen = [substitute(x, fixed) for x in group.seen]
-        inner = [(v, substitute(n, fixed)) for v, n in group.inner]
+        seen = [substitute(x, fixed) for x in flat]
+        inner = [(v, substitute(n, fixed)) for v, n in counted]
         holds = [c for c in (substitute(x, fixed) for x in spec.known) if not isinstance(c, int)]
         found = find_outcomes(seen, inner, outer, [{v.name: case[v.name] for v in outer} for case in tried], holds)
         undecided |= {x: None for x, known in zip(group.seen, seen, strict=True) if known in found.undecided}
