@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import gcd, prod
 
 import numpy as np
@@ -16,10 +15,10 @@ from tilegen.index import (
     Formula,
     Index,
     Var,
+    add,
     bound,
     conjuncts,
     evaluate,
-    less,
     multiple,
     names_of,
     substitute,
@@ -27,13 +26,13 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import highest
+from tilegen.index.bounds import highest, is_below
 from tilegen.index.comparisons import COMPARING
 from tilegen.index.linear import linear
 from tilegen.index.outcomes import find_outcomes
 from tilegen.plan import plain_name
-from tilegen.proofs.flat_trips import flatten_trips
-from tilegen.proofs.observed import Loops, Observed, find_sized_axes, parts_with, ranks_of
+from tilegen.proofs.flat_trips import compare_trip, flatten_trips
+from tilegen.proofs.observed import Loops, Observed, compared_in, find_sized_axes, parts_with, ranks_of
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, outline
@@ -77,10 +76,14 @@ def halve_sizes(spec: Spec, default: Mapping[str, int], case: Mapping[str, int])
 # ---------------------------------------------------------------- sizes at which outcomes change
 @dataclass(frozen=True)
 class Joined:
-    """Expressions whose joint outcomes depend on sizes, and the variables beside sizes, each with its count."""
+    """Expressions whose joint outcomes depend on sizes, and the variables beside sizes, each with its count.
+
+    ``counted``: those of ``seen`` that only counts of loops make.
+    """
 
     seen: tuple[Index, ...]
     inner: tuple[tuple[Var, Index], ...] = ()
+    counted: frozenset[Index] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -107,10 +110,13 @@ def boundary_sizes(
     undecided: dict[Index, None] = {}
     unshown: dict[Index, None] = {}
     for group in dict.fromkeys(groups):
-        flat, counted = flatten_trips(group.seen, group.inner)
+        flat, counted = flatten_trips(group.seen, group.inner, group.counted)
         named = {v.name for x in (*flat, *(n for _, n in counted)) for v in variables(x)}
         named -= _find_shifts(spec, Joined(tuple(flat), tuple(counted)), named)
+        named -= _find_bounding(spec, flat, counted, default)
         outer = [var for name, var in own.items() if name in named]
+        if not outer:
+            continue
         fixed = {name: value for name, value in default.items() if name not in named}
         seen = [substitute(x, fixed) for x in flat]
         inner = [(v, substitute(n, fixed)) for v, n in counted]
@@ -136,6 +142,19 @@ def _find_shifts(spec: Spec, group: Joined, named: Set[str]) -> set[str]:
     return {
         element for element in spec.elements
         if element in named and any(all(find_shift(x, {element, size}) == 0 for x in asked) for size in sizes)
+    }  # fmt: skip
+
+
+def _find_bounding(
+    spec: Spec, seen: Sequence[Index], inner: Sequence[tuple[Var, Index]], default: Mapping[str, int]
+) -> set[str]:  # fmt: skip
+    """The parameters that only say how far something counts, and farthest with their defaults, which show all then."""
+    named = frozenset[str]().union(*map(names_of, (*seen, *spec.known)))
+    counts = [n for _, n in inner]
+    return {
+        p.name for p in spec.params
+        if p.var is not None and p.name not in named and not any(p.name in names_of(n) and not is_below(
+            n, add(substitute(n, {p.name: default[p.name]}), 1), ()) for n in counts)
     }  # fmt: skip
 
 
@@ -194,7 +213,7 @@ def group_observed(spec: Spec, asked: Iterable[Observed]) -> Iterator[Joined]:
         inner = _list_inner(spec, q.loops)
         group = _connect([substitute(c, ranks) for c in compared], inner, own)
         if group is not None:
-            yield group
+            yield replace(group, counted=frozenset(substitute(c, ranks) for c in _find_counted(q)))
         reached = sized | {v.name for v, n in q.loops if not own.isdisjoint(names_of(n))}
         for x in _small_remainders(q.x, reached):
             if names_of(x) <= own:
@@ -220,12 +239,20 @@ def pair_observed(spec: Spec, asked: Sequence[Observed], overlaps: Sequence[Obse
         plain = ranks | vars_of
         own = dict.fromkeys(substitute(x, plain) for x in _parts_of(q))
         own = {x: None for x in own if x not in meant and names_of(x) <= told}
+        counted = frozenset(substitute(c, plain) for c in _find_counted(q))
         loops = tuple((vars_of.get(v.name, v), substitute(n, plain)) for v, n in q.loops)
         for overlap, lies in shown if own else ():
             seen = tuple(dict.fromkeys([*own, *lies]))
             around = {v.name: (v, n) for v, n in (*loops, *overlap.loops)}
             inner = _list_inner(spec, tuple(around.values()))
-            yield Joined(seen, _with_counts({name for x in seen for name in names_of(x)}, inner))
+            yield Joined(seen, _with_counts({name for x in seen for name in names_of(x)}, inner), counted)
+
+
+def _find_counted(q: Observed) -> frozenset[Index]:
+    """The comparisons of a question that nothing but counts of loops around makes."""
+    of_loops = [part for v, n in q.loops for part in compare_trip(v, n)]
+    others = {c for x in (q.x, *q.guards) if x not in of_loops for c in compared_in(x)}
+    return frozenset(c for x in of_loops for c in compared_in(x) if c not in others)
 
 
 def _parts_of(q: Observed) -> list[Formula]:
@@ -247,13 +274,6 @@ def _list_inner(spec: Spec, loops: Loops) -> list[tuple[Var, Index]]:
 
 def _sizes_of(spec: Spec) -> set[str]:
     return {p.name for p in spec.params if p.var is not None}
-
-
-def compared_in(x: Index) -> list[Formula]:
-    """Every comparison in an expression, of sides of the smaller or larger of two too."""
-    found: list[Index] = [*parts_with(x, COMPARING)]
-    found += [less(a, b) for part in parts_with(x, ("min", "max")) for a, b in pairwise(part.args)]
-    return [c for c in found if isinstance(c, Formula)]
 
 
 def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own: set[str]) -> Joined | None:

@@ -7,7 +7,7 @@ count of CTAs shows all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,14 @@ from tilegen.index import (
     Var,
     add,
     bound,
+    consequences,
+    div,
     less,
     maximum,
+    mod,
     mul,
+    multiple,
     names_of,
-    not_,
     rebuild,
     replace_part,
     sub,
@@ -30,12 +33,17 @@ from tilegen.index import (
 from tilegen.index.bounds import is_below
 from tilegen.index.comparisons import COMPARING
 from tilegen.index.linear import linear
+from tilegen.proofs.observed import compared_in
 
 Inner = Sequence[tuple[Var, Index]]  # variables that count from 0, each with its count
 
 
-def flatten_trips(seen: Sequence[Index], inner: Inner) -> tuple[list[Index], list[tuple[Var, Index]]]:
+def flatten_trips(
+    seen: Sequence[Index], inner: Inner, counted: Set[Index] = frozenset()
+) -> tuple[list[Index], list[tuple[Var, Index]]]:
     """What is seen, and the variables that it names, with one variable for a trip and a CTA that share work by turns.
+
+    ``counted``: what only counts of loops compare. Of a trip that there is, its loop's count says no more.
 
     Nothing changes where something names the trip, or the CTA, in another way.
 
@@ -49,13 +57,32 @@ def flatten_trips(seen: Sequence[Index], inner: Inner) -> tuple[list[Index], lis
     """
     seen, inner = [*seen], [*inner]
     for one in _find_shared(inner):
-        flat = [_flatten(x, one) for x in seen]
+        own = counted & {c for x in compare_trip(one.trip, one.count) for c in compared_in(x)}
+        flat = [1 if x in own else _flatten(x, one) for x in seen]
         counts = [(v, _flatten(n, one)) for v, n in inner if v not in (one.trip, one.cta)]
-        flat = [*_drop_known(flat, less(one.piece, one.work))]
+        flat = [*_drop_known(flat, consequences(less(one.piece, one.work)))]
         if not any({one.trip.name, one.cta.name} & names_of(x) for x in (*flat, *(n for _, n in counts), one.work)):
             at = [v for v, _ in inner if v != one.cta].index(one.trip)
-            seen, inner = flat, [*counts[:at], (one.piece, one.work), *counts[at:]]
+            seen, inner = _split(flat, [*counts[:at], (one.piece, one.work), *counts[at:]], at)
     return seen, inner
+
+
+def compare_trip(trip: Var, count: Index) -> tuple[Index, ...]:
+    """That there is a trip, and what follows."""
+    return consequences(less(trip, count))
+
+
+def _split(seen: list[Index], inner: list[tuple[Var, Index]], at: int) -> tuple[list[Index], list[tuple[Var, Index]]]:
+    """The same with the quotient and the remainder of a piece of work, where all name it by these."""
+    piece, work = inner[at]
+    each = multiple(work)
+    whole, rest = Var(f"{piece.name}__whole", -(-bound(work) // each)), Var(f"{piece.name}__rest", each)
+    split = [replace_part(replace_part(x, div(piece, each), whole), mod(piece, each), rest) for x in seen]
+    named = frozenset[str]().union(*map(names_of, (*split, *(n for _, n in inner))))
+    if each == 1 or piece.name in named:
+        return seen, inner
+    parts = [(v, n) for v, n in ((rest, each), (whole, div(work, each))) if v.name in named]
+    return split, [*inner[:at], *parts, *inner[at + 1 :]]
 
 
 @dataclass(frozen=True)
@@ -93,15 +120,17 @@ def _sum(*parts: Mapping[Any, int]) -> Index:
     return total((c, f) for part in parts for f, c in part.items())
 
 
-def _drop_known(seen: Sequence[Index], holds: Index) -> Iterator[Index]:
-    """What is seen, with 1 in place of what comes out one way where a condition holds, or as another does."""
-    found: dict[Index, None] = {}
+def _drop_known(seen: Sequence[Index], holds: tuple[Index, ...]) -> Iterator[Index]:
+    """What is seen, with 1 in place of what comes out one way where conditions hold, or as another does."""
+    found: dict[Any, None] = {}
     for x in seen:
-        is_told = x in found
+        ways = [x, x]
         if isinstance(x, Formula) and x.symbol == "<":
-            is_told |= not_(x) in found or _is_told(*x.args, (holds,))
-        yield 1 if is_told else x
-        found[x] = None
+            difference = sub(*x.args)
+            ways = [frozenset(linear(d).items()) for d in (difference, sub(-1, difference))]
+            x = 1 if _is_told(*x.args, holds) else x
+        yield 1 if not found.keys().isdisjoint(ways) else x
+        found[ways[0]] = None
 
 
 def _is_told(a: Index, b: Index, guards: tuple[Index, ...]) -> bool:
