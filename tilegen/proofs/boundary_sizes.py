@@ -15,7 +15,6 @@ from tilegen.index import (
     Formula,
     Index,
     Var,
-    add,
     bound,
     conjuncts,
     evaluate,
@@ -26,13 +25,13 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import highest, is_below
-from tilegen.index.comparisons import COMPARING
+from tilegen.index.bounds import highest
 from tilegen.index.linear import linear
-from tilegen.index.outcomes import find_outcomes
+from tilegen.index.outcomes import Outcomes, find_outcomes
 from tilegen.plan import plain_name
-from tilegen.proofs.flat_trips import compare_trip, flatten_trips
+from tilegen.proofs.flat_trips import Joined, compare_trip
 from tilegen.proofs.observed import Loops, Observed, compared_in, find_sized_axes, parts_with, ranks_of
+from tilegen.proofs.spare_sizes import Narrowed, narrow
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, outline
@@ -75,18 +74,6 @@ def halve_sizes(spec: Spec, default: Mapping[str, int], case: Mapping[str, int])
 
 # ---------------------------------------------------------------- sizes at which outcomes change
 @dataclass(frozen=True)
-class Joined:
-    """Expressions whose joint outcomes depend on sizes, and the variables beside sizes, each with its count.
-
-    ``counted``: those of ``seen`` that only counts of loops make.
-    """
-
-    seen: tuple[Index, ...]
-    inner: tuple[tuple[Var, Index], ...] = ()
-    counted: frozenset[Index] = frozenset()
-
-
-@dataclass(frozen=True)
 class BoundarySizes:
     """Sizes that show outcomes which none of those tried shows.
 
@@ -105,85 +92,30 @@ def boundary_sizes(
 
     Parameters that a group does not name have their defaults.
     """
-    own = {p.name: p.var for p in spec.params if p.var is not None}
     cases: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     undecided: dict[Index, None] = {}
     unshown: dict[Index, None] = {}
-    for group in dict.fromkeys(groups):
-        flat, counted = flatten_trips(group.seen, group.inner, group.counted)
-        named = {v.name for x in (*flat, *(n for _, n in counted)) for v in variables(x)}
-        named -= _find_shifts(spec, Joined(tuple(flat), tuple(counted)), named)
-        named -= _find_bounding(spec, flat, counted, default)
-        outer = [var for name, var in own.items() if name in named]
-        if not outer:
+    for group, part in ((own, part) for own in dict.fromkeys(groups) for part in narrow(spec, own, default)):
+        found = _find_outcomes(spec, part, tried)
+        if found is None:
             continue
-        fixed = {name: value for name, value in default.items() if name not in named}
-        seen = [substitute(x, fixed) for x in flat]
-        inner = [(v, substitute(n, fixed)) for v, n in counted]
-        holds = [c for c in (substitute(x, fixed) for x in spec.known) if not isinstance(c, int)]
-        found = find_outcomes(seen, inner, outer, [{v.name: case[v.name] for v in outer} for case in tried], holds)
-        undecided |= {x: None for x, known in zip(group.seen, seen, strict=True) if known in found.undecided}
+        undecided |= {x: None for x, known in zip(group.seen, part.seen, strict=True) if known in found.undecided}
         unshown |= {} if found.are_all else dict.fromkeys(group.seen)
         for values, is_tried in zip(found.shown, found.is_tried, strict=True):
-            options = [{**default, **dict(zip((v.name for v in outer), row, strict=True))} for row in values.tolist()]
+            options = [{**default, **part.fixed, **dict(zip(part.names, row, strict=True))} for row in values.tolist()]
             if not is_tried and not any(tuple(case.items()) in cases for case in options):
                 case = next((case for case in options[:_MOST_OPTIONS] if is_sized(spec, case)), None)
                 cases |= {} if case is None else {tuple(case.items()): case}
     return BoundarySizes(tuple(cases.values()), tuple(undecided), tuple(unshown))
 
 
-def _find_shifts(spec: Spec, group: Joined, named: Set[str]) -> set[str]:
-    """The elements of tables of a group that only shift a size, of which any value shows all: as where a piece begins,
-    if nothing but how far it lies from the end of the array counts.
-    """
-    asked = [*group.seen, *(n for _, n in group.inner)]
-    asked += [c for c in spec.known if not named.isdisjoint(names_of(c))]
-    sizes = {p.name for p in spec.params if p.var is not None and p.name in named} - {*spec.elements}
-    return {
-        element for element in spec.elements
-        if element in named and any(all(find_shift(x, {element, size}) == 0 for x in asked) for size in sizes)
-    }  # fmt: skip
-
-
-def _find_bounding(
-    spec: Spec, seen: Sequence[Index], inner: Sequence[tuple[Var, Index]], default: Mapping[str, int]
-) -> set[str]:  # fmt: skip
-    """The parameters that only say how far something counts, and farthest with their defaults, which show all then."""
-    named = frozenset[str]().union(*map(names_of, (*seen, *spec.known)))
-    counts = [n for _, n in inner]
-    return {
-        p.name for p in spec.params
-        if p.var is not None and p.name not in named and not any(p.name in names_of(n) and not is_below(
-            n, add(substitute(n, {p.name: default[p.name]}), 1), ()) for n in counts)
-    }  # fmt: skip
-
-
-def find_shift(x: Index, names: Set[str]) -> int | None:
-    """By how much an expression grows where each of some variables is one more; None where no rule says.
-
-    >>> n, k = Var("n", 99), Var("k", 9)
-    >>> find_shift(Formula("min", (k + 8, n), 99), {"n", "k"}), find_shift(less(k + 8, n), {"n", "k"})
-    (1, 0)
-    >>> find_shift(less(8, n), {"n"})
-    """
-    if isinstance(x, Var):
-        return int(x.name in names)
-    if not isinstance(x, Formula) or names.isdisjoint(names_of(x)):
-        return 0
-    parts = [find_shift(a, names) for a in x.args]
-    known = [p for p in parts if p is not None]
-    if len(known) < len(parts):
+def _find_outcomes(spec: Spec, part: Narrowed, tried: Sequence[Mapping[str, int]]) -> Outcomes | None:
+    """Joint outcomes of a question; None where no size has a say in them."""
+    if not part.outer:
         return None
-    if x.symbol == "+":
-        return sum(known)
-    if x.symbol == "-":
-        return known[0] - known[1]
-    if x.symbol == "*" and isinstance(x.args[1], int):
-        return known[0] * x.args[1]
-    arms = known[1:] if x.symbol == "?" and known[0] == 0 else known
-    if len({*arms}) > 1:
-        return None
-    return 0 if x.symbol in COMPARING or not arms[0] else arms[0] if x.symbol in ("min", "max", "?") else None
+    holds = [c for c in (substitute(x, part.fixed) for x in spec.known) if not isinstance(c, int)]
+    known = [{name: case[name] for name in part.names} for case in tried if part.fixed.items() <= case.items()]
+    return find_outcomes(part.seen, part.inner, part.outer, known, holds)
 
 
 def list_untold(

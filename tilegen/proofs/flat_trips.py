@@ -38,6 +38,18 @@ from tilegen.proofs.observed import compared_in
 Inner = Sequence[tuple[Var, Index]]  # variables that count from 0, each with its count
 
 
+@dataclass(frozen=True)
+class Joined:
+    """Expressions whose joint outcomes depend on sizes, and the variables beside sizes, each with its count.
+
+    ``counted``: those of ``seen`` that only counts of loops make.
+    """
+
+    seen: tuple[Index, ...]
+    inner: tuple[tuple[Var, Index], ...] = ()
+    counted: frozenset[Index] = frozenset()
+
+
 def flatten_trips(
     seen: Sequence[Index], inner: Inner, counted: Set[Index] = frozenset()
 ) -> tuple[list[Index], list[tuple[Var, Index]]]:
@@ -122,20 +134,20 @@ def _sum(*parts: Mapping[Any, int]) -> Index:
 
 def _drop_known(seen: Sequence[Index], holds: tuple[Index, ...]) -> Iterator[Index]:
     """What is seen, with 1 in place of what comes out one way where conditions hold, or as another does."""
-    found: dict[Any, None] = {}
+    found: set[Any] = set()
     for x in seen:
-        ways = [x, x]
-        if isinstance(x, Formula) and x.symbol == "<":
-            difference = sub(*x.args)
-            ways = [frozenset(linear(d).items()) for d in (difference, sub(-1, difference))]
-            x = 1 if _is_told(*x.args, holds) else x
-        yield 1 if not found.keys().isdisjoint(ways) else x
-        found[ways[0]] = None
+        if not isinstance(x, Formula) or x.symbol != "<":
+            yield x
+            continue
+        a, b = x.args
+        ways = {_sum_of(sub(a, b)), _sum_of(sub(sub(b, a), 1))}  # a < b, and whether b < a + 1
+        is_told = is_below(a, b, holds) or is_below(b, add(a, 1), holds)
+        yield 1 if is_told or ways & found else x
+        found |= ways
 
 
-def _is_told(a: Index, b: Index, guards: tuple[Index, ...]) -> bool:
-    """Do conditions say whether a < b?"""
-    return is_below(a, b, guards) or is_below(b, add(a, 1), guards)
+def _sum_of(x: Index) -> frozenset[tuple[Any, int]]:
+    return frozenset((f, c) for f, c in linear(x).items() if c)
 
 
 def _flatten(x: Index, one: _Shared) -> Index:
