@@ -88,34 +88,39 @@ class BoundarySizes:
 def boundary_sizes(
     spec: Spec, groups: Iterable[Joined], default: Mapping[str, int], tried: Sequence[Mapping[str, int]]
 ) -> BoundarySizes:  # fmt: skip
-    """For each joint outcome of a group's expressions that no size shows of those tried, the least that does.
+    """For each joint outcome of a group's expressions that no size shows of those tried, the least that does; where some
+    do with as many CTAs as usual, the least of these.
 
     Parameters that a group does not name have their defaults.
     """
+    usual = {p.name: default[p.name] for p in spec.params if p.launched is not None and p.var is not None}
     cases: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     undecided: dict[Index, None] = {}
     unshown: dict[Index, None] = {}
     for group, part in ((own, part) for own in dict.fromkeys(groups) for part in narrow(spec, own, default)):
-        found = _find_outcomes(spec, part, tried)
+        found = _find_outcomes(spec, part, tried, usual)
         if found is None:
             continue
         undecided |= {x: None for x, known in zip(group.seen, part.seen, strict=True) if known in found.undecided}
         unshown |= {} if found.are_all else dict.fromkeys(group.seen)
         for values, is_tried in zip(found.shown, found.is_tried, strict=True):
             options = [{**default, **part.fixed, **dict(zip(part.names, row, strict=True))} for row in values.tolist()]
+            options.sort(key=lambda case: not usual.items() <= case.items())
             if not is_tried and not any(tuple(case.items()) in cases for case in options):
                 case = next((case for case in options[:_MOST_OPTIONS] if is_sized(spec, case)), None)
                 cases |= {} if case is None else {tuple(case.items()): case}
     return BoundarySizes(tuple(cases.values()), tuple(undecided), tuple(unshown))
 
 
-def _find_outcomes(spec: Spec, part: Narrowed, tried: Sequence[Mapping[str, int]]) -> Outcomes | None:
+def _find_outcomes(
+    spec: Spec, part: Narrowed, tried: Sequence[Mapping[str, int]], usual: Mapping[str, int]
+) -> Outcomes | None:  # fmt: skip
     """Joint outcomes of a question; None where no size has a say in them."""
     if not part.outer:
         return None
     holds = [c for c in (substitute(x, part.fixed) for x in spec.known) if not isinstance(c, int)]
     known = [{name: case[name] for name in part.names} for case in tried if part.fixed.items() <= case.items()]
-    return find_outcomes(part.seen, part.inner, part.outer, known, holds)
+    return find_outcomes(part.seen, part.inner, part.outer, known, holds, usual)
 
 
 def list_untold(
