@@ -88,8 +88,8 @@ class BoundarySizes:
 def boundary_sizes(
     spec: Spec, groups: Iterable[Joined], default: Mapping[str, int], tried: Sequence[Mapping[str, int]]
 ) -> BoundarySizes:  # fmt: skip
-    """For each joint outcome of a group's expressions that no size shows of those tried, the least that does; where some
-    do with as many CTAs as usual, the least of these.
+    """For each joint outcome of a group's expressions that no size shows of those tried, the least that does; of those
+    with as many CTAs as usual, if one does.
 
     Parameters that a group does not name have their defaults.
     """
