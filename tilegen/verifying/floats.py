@@ -152,7 +152,8 @@ def _check_untouched(
     for name, image in got.items():
         want = image.copy()
         free = np.ones(len(image), bool)
-        free[written[name][0]] = False
+        if name in written:  # with some sizes nobody writes any of it
+            free[written[name][0]] = False
         want[free] = before[name][free]
         compare_images(built.spec, memories[name], want, image.view(np.uint8), run.params)
 
