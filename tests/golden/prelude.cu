@@ -105,6 +105,13 @@ __device__ __forceinline__ half_t float_to_half(float x)
     return y;
 }
 
+//// floor_div
+// The quotient rounded down.
+template <typename T> __device__ __forceinline__ T floor_div(T a, T b)
+{
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
 //// half_to_float
 __device__ __forceinline__ float half_to_float(half_t x)
 {
@@ -206,6 +213,16 @@ __device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
     const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
     return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
+}
+
+//// max_int
+// The larger of two ints, found among unsigned ones: a compiler that joins min and max would lose the sign of -x.
+__device__ __forceinline__ int max_int(int a, int b)
+{
+    int y;
+    asm("{ .reg .b32 p, q; xor.b32 p, %1, 0x80000000; xor.b32 q, %2, 0x80000000; max.u32 p, p, q; "
+        "xor.b32 %0, p, 0x80000000; }" : "=r"(y) : "r"(a), "r"(b));
+    return y;
 }
 
 //// mbarrier_arrive

@@ -196,7 +196,7 @@ def _lay_bounds(domain: Bounded, exact: Array, index: Array, held: Held | None, 
     at, bound = held
     near, is_there = find_places(at, index)
     of_kernel = domain.encode(Bound(bound.value[near], bound.error[near]), dtype)
-    return np.where(is_there, of_kernel, exact)
+    return np.where(is_there, of_kernel, exact).astype(exact.dtype)  # NumPy leaves out the bytes between pairs
 
 
 def find_places(at: Array, index: Array) -> tuple[Array, Array]:
