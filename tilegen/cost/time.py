@@ -25,14 +25,14 @@ numbers are fitted to the loops of 28 kernels as nvcc 13.0 compiles them for sm_
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 
 import numpy as np
 
 from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
-from tilegen.cost.rates import L2_BYTES_PER_CLOCK, LAUNCH_SECONDS, SIMT_RATES, TENSOR_RATES
+from tilegen.cost.rates import L2_BYTES_PER_CLOCK, LAUNCH_SECONDS, SIMT_RATES, TCGEN05_RATES, TENSOR_RATES
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally, Work
 
 _MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
@@ -45,6 +45,8 @@ _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that 
     1: ((8, 32, 64, 128, 192, 256), (0.07, 0.25, 0.45, 0.76, 0.93, 0.97)),
     2: ((8, 32, 64, 128, 192, 256), (0.09, 0.33, 0.62, 0.96, 1.0, 1.0)),
 }
+# Clocks of an instruction of tcgen05 by its N, reads of shared memory in it: measured by others (GB300), none by us.
+_TENSOR_CLOCKS = (64, 128, 256), (63, 80, 141)
 _WGMMA_STAGED = 0.85  # 64 x 256 against 128 x 128, which reads b twice: 9 products (docs/results/gemm, and sweep_split)
 _SECOND_LINE = 2.0  # times as long, where TMA reads a row of a box from two lines of the L2 (7 products, H200)
 _EARLY_LAUNCH = 0.3e-6  # of a kernel whose CTAs are there when the one before ends
@@ -224,7 +226,7 @@ def _count_clocks(work: Work, tally: Tally, by: _Turns) -> dict[str, float]:
     (_, _, k), (bm, bn, bk), tiles, unit = work.sides, work.tile, work.tiles, _UNITS[work.variant]
     clocks = {
         "multiply": 2.0 * tally.products / tiles / (unit.rates[work.factors] * unit.share(work, by.per_sm)),
-        "shared": (tally.staged * unit.staged + tally.read * (2 - unit.staged)) / tiles / 128,
+        "shared": (tally.staged * unit.staged + tally.read * unit.read) / tiles / 128,
         "l2": sum(tally.fetched.values()) / tiles / L2_BYTES_PER_CLOCK,
     }
     if work.load == BY_TMA:
@@ -251,6 +253,12 @@ def _count_clocks(work: Work, tally: Tally, by: _Turns) -> dict[str, float]:
 def _waits_for_copies(work: Work) -> bool:
     """Do warps that share K copy what they multiply?"""
     return work.load == BY_CP_ASYNC and work.k_parts > 1
+
+
+def _count_with_sums(work: Work) -> Tally:
+    """Sums are handed over at mbarriers too: of each tile they are complete once, and read once."""
+    found = _count_tiles(work)
+    return replace(found, waits=found.waits + 2 * work.tiles, arrivals=found.arrivals + 2 * work.tiles)
 
 
 def _count_rows(work: Work) -> Tally:
@@ -334,6 +342,10 @@ def _share_of_wgmma(work: Work, per_sm: int) -> float:
     return float(np.interp(work.tile[1], *_WGMMA_SHARE[warpgroups]))
 
 
+def _share_of_tcgen05(work: Work, per_sm: int) -> float:
+    return work.tile[1] / 2 / float(np.interp(work.tile[1], *_TENSOR_CLOCKS))
+
+
 def _share_of_mma_sync(work: Work, per_sm: int) -> float:
     if _multiplies_doubles(work):
         return _DOUBLE_SHARE[work.load]
@@ -365,7 +377,7 @@ class _Unit:
     that come late keep it waiting. ``leaves_under_products``: a tile leaves under the next one's products.
     ``is_staged``: results leave through shared memory of their own. ``reads_pairs``: fragments of float64 are pairs of
     registers. ``alone``: times as long, where a CTA that copies is alone. ``staged``: of the clocks of 128 bytes of
-    shared memory, those that come; bytes that products take have the rest of 2.
+    shared memory, those that come. ``read``: the same of bytes that products take.
     """
 
     rates: Mapping[str, float]
@@ -380,10 +392,12 @@ class _Unit:
     reads_pairs: bool = False
     alone: float = 1.0
     staged: float = 1.0
+    read: float = 1.0
 
 
 _UNITS = {
-    "wgmma": _Unit(TENSOR_RATES, _share_of_wgmma, leaves_under_products=True, staged=_WGMMA_STAGED),
+    "tcgen05": _Unit(TCGEN05_RATES, _share_of_tcgen05, _count_with_sums, leaves_under_products=True, read=0.0),
+    "wgmma": _Unit(TENSOR_RATES, _share_of_wgmma, leaves_under_products=True, staged=_WGMMA_STAGED, read=2 - _WGMMA_STAGED),
     "rows": _Unit(SIMT_RATES, _share_of_products, _count_rows, _estimate_rows),
     "mma_sync": _Unit(TENSOR_RATES, _share_of_mma_sync, is_staged=True, reads_pairs=True),
     "simt": _Unit(SIMT_RATES, _share_of_products, depth=1, depth_of_doubles=1, starves=False, alone=_ALONE),
