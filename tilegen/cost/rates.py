@@ -22,6 +22,7 @@ SIMT_RATES = {"float32": 256, "float64": 128}
 _SHARED_BYTES = 128  # of shared memory in a clock: 32 banks of 4 bytes (CUDA Programming Guide, "Shared Memory")
 L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
 LAUNCH_SECONDS = 1.0e-6
+LATENCY = 400  # clocks until elements are there
 _FEW_REGISTERS = 40  # of a thread beside its sums, about
 
 

@@ -74,7 +74,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def find_product(self, p: Problem) -> MmaAtom | None:
-        """The instruction that multiplies, None where there is none."""
+        """The instruction whose sums threads hold, None where there is none."""
 
     @abstractmethod
     def count_reads(self) -> int:

@@ -43,7 +43,7 @@ class Tcgen05Recipe(Recipe):
         return is_whole and self.accumulators(arch) > 0 and taken + 1024 <= arch.max_shared_bytes_per_cta
 
     def find_product(self, p: Problem) -> MmaAtom | None:
-        return find_tcgen05(p, self.tile[1])
+        return None  # they are in tensor memory
 
     def count_reads(self) -> int:
         bm, bn, _ = self.tile
