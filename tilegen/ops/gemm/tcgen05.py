@@ -12,8 +12,17 @@ from tilegen.cost.tally import Work
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, find_atom
 from tilegen.ops.gemm.parts import Writing
-from tilegen.ops.gemm.problem import WIDEST, Problem, bytes_of, typical_batch, typical_sides
-from tilegen.ops.gemm.recipe import AS_ATOMS, Recipe, can_store_by_tma, count_aside, share_tiles
+from tilegen.ops.gemm.problem import Problem, bytes_of, typical_batch, typical_sides
+from tilegen.ops.gemm.recipe import (
+    AS_ATOMS,
+    Recipe,
+    can_store_by_tma,
+    count_aside,
+    most_stages,
+    refuse_tma,
+    refuse_turned,
+    share_tiles,
+)
 
 _ROWS = 128  # of one product, one in each lane of tensor memory
 _WIDTHS = (256, 224, 192, 160, 128, 96, 64, 32, 16)
@@ -75,10 +84,7 @@ def refuse_tcgen05(p: Problem, arch: Arch) -> str:
         return f"tcgen05 does not multiply {p.factors}{hint}"
     if p.parts > 1:
         return "by tcgen05 no CTAs share K yet"
-    for m in (p.a, p.b):
-        if not m.is_dense or m.unit_bytes < WIDEST:
-            return f"the rows of {m.name} are aligned to {m.unit_bytes} bytes, TMA needs {WIDEST}"
-    return ""
+    return refuse_tma(p) or (refuse_turned(p, "tcgen05") if bytes_of(p.a.dtype) == 4 else "")
 
 
 def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
@@ -97,7 +103,7 @@ def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
             group=fields.order or max(1, min(16, tiles_m)),
             ctas=fields.ctas or share_tiles(tiles_m * tiles_n * batch, p, arch),
         )  # fmt: skip
-        stages = fields.stages or next((x for x in range(8, 1, -1) if replace(base, stages=x).fits(p, arch)), 0)
+        stages = fields.stages or most_stages(base, p, arch)
         if stages >= 2:
             yield replace(base, stages=stages)
 

@@ -152,7 +152,7 @@ def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
     a, b = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b"))
     dtype = call.regions["a"].buffer.dtype
     if call.fields.atom != "auto" and (atom := named_atom(call)).a == TFLOAT32:
-        dtype = TFLOAT32_CUT if atom.kind == WGMMA else TFLOAT32
+        dtype = TFLOAT32_CUT if atom.kind in (WGMMA, TCGEN05) else TFLOAT32
     return Factors(a, b, dtype, call.regions["c"].buffer.dtype)
 
 
@@ -163,8 +163,8 @@ def _refuse(kind: str, call: Call, context: Context) -> str | None:
             return f"{name} must be in registers, not in {region.buffer.traits.words}{later}"
     if call.fields.asynchronous:
         return "the product is there when the threads go on: only wgmma and tcgen05 are asynchronous"
-    if call.fields.atom != "auto" and find_atom(call.fields.atom).kind == WGMMA:
-        return f"the atom {call.fields.atom} is wgmma's"
+    if call.fields.atom != "auto" and (engine := find_atom(call.fields.atom).kind) in (WGMMA, TCGEN05):
+        return f"the atom {call.fields.atom} is {engine}'s"
     if later := explain_later(call.fields.atom):
         return f"the atom {call.fields.atom} is not supported: {later}"
     if not list_atoms(call, kind):
