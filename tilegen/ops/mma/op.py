@@ -27,7 +27,7 @@ from tilegen.ops.mma.atoms import (
 )
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
 from tilegen.ops.mma.products import plan_product
-from tilegen.ops.mma.tensor import plan_tensor, refuse_tensor, reject_tensor_layout
+from tilegen.ops.mma.tensor import check_tensor, plan_tensor, refuse_tensor, reject_tensor_layout
 from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
 from tilegen.ops.op import COMPUTES, Array, Factors, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -103,6 +103,8 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> Fl
         others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
         return Flaw("TG212", f"{fields.atom} does not multiply {types}", "atom", hint)
+    if regions["c"].buffer.traits.has_cells and (flaw := check_tensor(fields, (m, n, k), dtypes)):
+        return flaw
     return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
 
 

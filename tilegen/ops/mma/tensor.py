@@ -6,13 +6,17 @@ Sources: PTX ISA, tcgen05.mma (kinds, shapes, data path layout D), "Matrix descr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from tilegen.decisions import PICKED, Candidate, Choice
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Flaw
 from tilegen.index import Index, Var, add, any_of, equal, less
 from tilegen.kept import keep
 from tilegen.layouts import MmaAtom
+from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.formals import Formals
 from tilegen.ops.mma.atoms import TCGEN05, extents_of, is_named, list_atoms, tensor_row
 from tilegen.ops.mma.held import find_places, shape_of_matrix
@@ -39,14 +43,30 @@ def refuse_tensor(call: Call, context: Context) -> str | None:
         return f"{context.arch.name} has no tcgen05, which is sm_100a's"
     if call.fields.order != "auto":
         return "one instruction multiplies all of N, and M's go one by one: leave 'order' out"
-    if not call.fields.asynchronous:
-        return "the product is done when its thread hears so: 'async: true', and 'commit: {barrier: ..}' behind it"
     if SCOPES[call.scope].size(context.launch.threads) != context.launch.threads:
         return f"one thread starts a product, and there are several {call.scope}s here: 'scope: role', or none"
     if not list_atoms(call, TCGEN05):
         a, b, c = (buffers[name].dtype for name in ("a", "b", "c"))
         hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
         return f"no atom of tcgen05 multiplies {a} by {b} into {c}{hint}"
+    return None
+
+
+def check_tensor(fields: Any, shape: tuple[int, int, int], dtypes: Mapping[str, str]) -> Flaw | None:
+    """What is wrong with a product of M, N and K into tensor memory, before anything is known of layouts."""
+    if not fields.asynchronous:
+        message = "a product into tensor memory goes on by itself: 'async' is missing"
+        return Flaw("TG102", message, "c", "write 'async: true', and 'commit: {barrier: NAME}' behind it")
+    if DTYPES[dtypes["c"]].bytes != _WORD_BYTES:
+        message = f"sums of {dtypes['c']} in tensor memory are not yet supported"
+        return Flaw("TG190", message, "c", "give it float32, and cast to less behind the copy to registers")
+    depth = _DEPTH_BYTES // DTYPES[dtypes["a"]].bytes
+    for name, side, extent, step in zip("MNK", ("a", "b", "a"), shape, (LANES, _N_STEP, depth), strict=True):
+        if extent % step:
+            near = [x for x in (extent // step * step, extent // step * step + step) if x]
+            message = f"tcgen05 multiplies in steps of {step} along {name}, and {name} is {extent}"
+            later = "; products of 64 rows come later" if (name, extent) == ("M", 64) else ""
+            return Flaw("TG212", message, side, f"the nearest {name}: {' and '.join(map(str, near))}{later}")
     return None
 
 
@@ -69,6 +89,9 @@ def _list_fitting(call: Call) -> list[MmaAtom]:
     return [a for a in found if a.shape[0] == LANES]
 
 
+_WORD_BYTES = CELL_BITS // 8
+_N_STEP, _N_STEP_BYTES_ALONG = 8, 16  # of all kinds; of 8-bit b along N: PTX ISA, tcgen05, "Major-ness supported"
+_DEPTH_BYTES = 32  # of K that an instruction multiplies
 LANES = 128  # rows of data path layout D, one in each lane: PTX ISA, tcgen05, "Data Path Layout Organization"
 
 
@@ -91,6 +114,9 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     operands = {name: context.operand(call, name) for name in _SIDES}
     a_tile, a_base = describe_operand(operands["a"], atom.shape[0], False, TCGEN05)
     b_tile, b_base = describe_operand(operands["b"], atom.shape[1], True, TCGEN05)
+    if b_tile.descriptor.along != "k" and operands["b"].elem_bytes == 1 and atom.shape[1] % _N_STEP_BYTES_ALONG:
+        what = f"b of 8 bits along N takes N in steps of {_N_STEP_BYTES_ALONG}, and {atom.name} has {atom.shape[1]}"
+        raise Refused(f"{what}: b may lie along K")
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
     c, (lane, column) = _find_columns(operands["c"], atom), _begin_of(operands["c"])
     a, b = find_starts(a_tile), find_starts(b_tile)
