@@ -29,7 +29,8 @@ def explain_queue(s: Queued, own: Sequence[str], who: str, has_barriers: bool) -
         message = f"this {what} groups of asynchronous {started}, and {whose} has none"
         hint = f"write 'async: true' on the {op}"
         if TENSOR in own and s.queue in ("", PRODUCTS):
-            message = f"this {what} groups of products by wgmma, and those of {whose} are in tensor memory"
+            groups = "products by wgmma" if s.queue else "asynchronous copies"
+            message = f"this {what} groups of {groups}, and {whose} has products in tensor memory"
             hint = "write 'commit: {barrier: NAME}'" if is_commit else "write 'wait: {barrier: NAME}'"
             hint += f", where {'the products so far arrive' if is_commit else 'a commit has them arrive'}"
         elif is_commit and s.queue != PRODUCTS and (own or has_barriers):

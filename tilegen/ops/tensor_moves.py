@@ -102,7 +102,7 @@ def refuse_cells(call: Call, context: Context) -> str | None:
     if TENSOR_LOAD.feature not in context.arch.features:
         return f"{context.arch.name} has no tensor memory"
     if SCOPES[call.scope].size(context.launch.threads) % TEAM:
-        return f"a warpgroup reaches all lanes, and {SCOPES[call.scope].one} has fewer threads: 'scope: warpgroup', or none"
+        return f"whole warpgroups reach all lanes, and {SCOPES[call.scope].one} has fewer threads"
     return None
 
 

@@ -217,8 +217,8 @@ class GemmVariant:
 
 
 VARIANTS = {
-    "tcgen05": GemmVariant(refuse_tcgen05, list_tcgen05),
     "wgmma": GemmVariant(refuse_wgmma, list_wgmma, parts=list_parts_of_tiles),
+    "tcgen05": GemmVariant(refuse_tcgen05, list_tcgen05),
     "rows": GemmVariant(refuse_rows, list_rows, is_always_listed=True, is_its_transpose=True),
     "mma_sync": GemmVariant(_refuse_mma_sync, _list_mma_sync),
     "simt": GemmVariant(_refuse_simt, _list_simt),
