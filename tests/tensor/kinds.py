@@ -25,6 +25,7 @@ def spec_of_kind(kind: Kind, k_tiles: int = 2) -> dict[str, Any]:
     """The spec of one CTA: [128, K] by [K, n], a k-tile of 128 bytes of K."""
     m, n, bk = 128, kind.n, 128 // DTYPES[kind.a].bytes
     mma = {"a": "sa[k]", "b": "sb[k]", "c": "acc", "accumulate": "k > 0", "async": True}
+    mma |= {"atom": kind.atom} if kind.atom else {}
     return {
         "kernel": "product", "arch": "sm_100a", "grid": {"bx": 1},
         "buffers": {
@@ -44,7 +45,7 @@ def spec_of_kind(kind: Kind, k_tiles: int = 2) -> dict[str, Any]:
             ]}]},
             {"role": "mma", "do": [
                 {"for": {"k": k_tiles}, "do": [
-                    {"wait": {"barrier": f"full[k % {k_tiles}]"}}, {"mma": mma | ({"atom": kind.atom} if kind.atom else {})},
+                    {"wait": {"barrier": f"full[k % {k_tiles}]"}}, {"mma": mma},
                 ]},
                 {"commit": {"barrier": "done"}},
             ]},
