@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -123,9 +124,20 @@ def test_kinds_that_there_are_not(kind: Kind, said: str) -> None:
 
 
 def test_bytes_along_n_take_steps_of_16() -> None:
-    """Of a tile of 32 columns, 24 are multiplied."""
-    spec = spec_of_kind(Kind("int8", "int8", "int32", n=32, b_turned=True))
-    product = spec["ops"][1]["do"][0]["do"][1]["mma"]
-    product |= {"b": "sb[k, :, 0 : +24]", "c": "acc[:, 0 : +24]"}
-    caught = refusal_of(SpecError, tilegen.build, spec)
-    assert any("b of 8 bits along N takes N in steps of 16" in finding.message for finding in caught.diagnostics)
+    """Of a tile of 32 columns, 24 are multiplied: along K they are, along N not."""
+    for turned in (False, True):
+        spec = spec_of_kind(Kind("int8", "int8", "int32", n=32, b_turned=turned))
+        whole = tilegen.build(spec)
+        assert isinstance(whole, Built)
+        for name in ("sa", "sb"):
+            spec["buffers"][name]["layout"] = str(whole.spec.buffer(name).layout)
+        product, store = spec["ops"][1]["do"][0]["do"][1]["mma"], spec["ops"][2]["do"]
+        product |= {"b": "sb[k, :, 0 : +24]", "c": "acc[:, 0 : +24]"}
+        spec["buffers"]["h"]["shape"] = [128, 24]
+        spec["buffers"]["D"]["partial"] = True
+        store[1]["copy"]["src"], store[2]["copy"]["dst"] = "acc[:, 0 : +24]", "D[:, 0 : +24]"
+        if not turned:
+            tilegen.build(spec)
+            continue
+        caught = refusal_of(SpecError, tilegen.build, spec)
+        assert re.search(r"sb\[k, :, 0 : \+24\]: n.* 24 elements", caught.diagnostics[0].message)

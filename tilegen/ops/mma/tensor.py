@@ -90,7 +90,7 @@ def _list_fitting(call: Call) -> list[MmaAtom]:
 
 
 _WORD_BYTES = CELL_BITS // 8
-_N_STEP, _N_STEP_BYTES_ALONG = 8, 16  # of all kinds; of 8-bit b along N: PTX ISA, tcgen05, "Major-ness supported"
+_N_STEP = 8  # of all kinds; that 8-bit b along N takes 16 follows from chunks of 16 bytes
 _DEPTH_BYTES = 32  # of K that an instruction multiplies
 LANES = 128  # rows of data path layout D, one in each lane: PTX ISA, tcgen05, "Data Path Layout Organization"
 
@@ -114,9 +114,6 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     operands = {name: context.operand(call, name) for name in _SIDES}
     a_tile, a_base = describe_operand(operands["a"], atom.shape[0], False, TCGEN05)
     b_tile, b_base = describe_operand(operands["b"], atom.shape[1], True, TCGEN05)
-    if b_tile.descriptor.along != "k" and operands["b"].elem_bytes == 1 and atom.shape[1] % _N_STEP_BYTES_ALONG:
-        what = f"b of 8 bits along N takes N in steps of {_N_STEP_BYTES_ALONG}, and {atom.name} has {atom.shape[1]}"
-        raise Refused(f"{what}: b may lie along K")
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
     c, (lane, column) = _find_columns(operands["c"], atom), _begin_of(operands["c"])
     a, b = find_starts(a_tile), find_starts(b_tile)
