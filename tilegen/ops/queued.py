@@ -1,4 +1,4 @@
-"""Which queues a commit or a wait is for, and what is wrong with one that is for none."""
+"""The queues that a commit or a wait is for, and what is wrong where there are none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Queued = CommitStatement | WaitStatement
 
 
 def find_queues(s: Queued, own: Sequence[str]) -> list[str]:
-    """Those that a statement names, or every one of its role's; products in tensor memory report to mbarriers."""
+    """The queues that a statement names, or all of its role. Products in tensor memory report to mbarriers instead."""
     used = [q for q in own if s.queue in ("", q) and q != TENSOR]
     return [q for q in used if isinstance(s, WaitStatement) or not QUEUES[q].closes_itself]
 
@@ -45,7 +45,7 @@ def explain_queue(s: Queued, own: Sequence[str], who: str, has_barriers: bool) -
 
 
 def explain_arrival(s: ArriveStatement, own: Sequence[str], who: str) -> list[Diagnostic]:
-    """What is wrong (TG304) with an arrival by what a role has started, where it starts nothing of the kind."""
+    """What is wrong (TG304) with a commit to an mbarrier in a role that starts no product in tensor memory."""
     if not s.landed or s.landed in own:
         return []
     message = f"this commit is of products in tensor memory, and {say_whose(who)} starts none"
