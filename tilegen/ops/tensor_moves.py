@@ -88,8 +88,9 @@ def _flow_of_cells(call: Call, threads: int) -> tuple[Flow, ...]:
     teams = size // TEAM
     if rows != TEAM or columns % teams:
         return ()
-    split = (Iter(teams, 1, "wgid"), Iter(columns // teams, 1)) if teams > 1 else (Iter(columns, 1),)
-    return (fixed(call, held, TileLayout((Iter(TEAM, 1, "tid_in_wg"), *split)), SHAPE),)
+    axis = SCOPES[call.scope].lane  # by which the spec may name them again
+    split = (Iter(teams, TEAM, axis), Iter(columns // teams, 1)) if teams > 1 else (Iter(columns, 1),)
+    return (fixed(call, held, TileLayout((Iter(TEAM, 1, axis), *split)), SHAPE),)
 
 
 def refuse_cells(call: Call, context: Context) -> str | None:

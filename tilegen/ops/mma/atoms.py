@@ -163,7 +163,7 @@ def is_named(atom: MmaAtom, name: str) -> bool:
 def named_atom(call: Call) -> MmaAtom:
     """The atom that a call names, for its operands' types where the name leaves them out."""
     dtypes = tuple((name, call.regions[name].buffer.dtype) for name in ("a", "b", "c"))
-    rows = (row for kind in (MMA_SYNC, SIMT, WGMMA) for row in _list_rows(kind, dtypes))
+    rows = (row for kind in (MMA_SYNC, SIMT, WGMMA, TCGEN05) for row in _list_rows(kind, dtypes))
     fitting = next((row for row in rows if is_named(row, call.fields.atom)), None)
     return fitting or find_atom(call.fields.atom)
 

@@ -31,7 +31,7 @@ from tilegen.ops.mma.atoms import (
 from tilegen.ops.mma.factors import check_factors
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
 from tilegen.ops.mma.products import plan_product
-from tilegen.ops.mma.tensor import plan_tensor, refuse_tensor, reject_tensor_layout
+from tilegen.ops.mma.tensor import check_tensor, plan_tensor, refuse_tensor, reject_tensor_layout
 from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
 from tilegen.ops.op import COMPUTES, Array, Factors, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -114,6 +114,8 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> Fl
         others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
         return Flaw("TG212", f"{fields.atom} does not multiply {types}", "atom", hint)
+    if regions["c"].buffer.traits.has_cells and (flaw := check_tensor(fields, (m, n, k), dtypes)):
+        return flaw
     return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
 
 
@@ -170,7 +172,7 @@ def _read_factors(call: Call, values: Mapping[str, Array], here: Here) -> Factor
         return Factors(a, b, SCALED, call.regions["c"].buffer.dtype)
     dtype = call.regions["a"].buffer.dtype
     if call.fields.atom != "auto" and (atom := named_atom(call)).a == TFLOAT32:
-        dtype = TFLOAT32_CUT if atom.kind == WGMMA else TFLOAT32
+        dtype = TFLOAT32_CUT if atom.kind in (WGMMA, TCGEN05) else TFLOAT32
     return Factors(a, b, dtype, call.regions["c"].buffer.dtype)
 
 
@@ -183,8 +185,8 @@ def _refuse(kind: str, call: Call, context: Context) -> str | None:
             return f"{name} must be in registers, not in {region.buffer.traits.words}{later}"
     if call.fields.asynchronous:
         return "the product is there when the threads go on: only wgmma and tcgen05 are asynchronous"
-    if call.fields.atom != "auto" and find_atom(call.fields.atom).kind == WGMMA:
-        return f"the atom {call.fields.atom} is wgmma's"
+    if call.fields.atom != "auto" and (engine := find_atom(call.fields.atom).kind) in (WGMMA, TCGEN05):
+        return f"the atom {call.fields.atom} is {engine}'s"
     if later := explain_later(call.fields.atom):
         return f"the atom {call.fields.atom} is not supported: {later}"
     if not list_atoms(call, kind):

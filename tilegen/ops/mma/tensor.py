@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from tilegen.decisions import PICKED, Candidate, Choice
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Flaw
 from tilegen.index import Index, Var, add, any_of, equal, less
 from tilegen.kept import keep
 from tilegen.layouts import MmaAtom
+from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, shape_of_matrix
 from tilegen.ops.mma.atoms import FACTORS, TCGEN05, extents_of, has_factors, is_named, list_atoms, tensor_row
@@ -41,14 +44,30 @@ def refuse_tensor(call: Call, context: Context) -> str | None:
         return f"{context.arch.name} has no tcgen05, which is sm_100a's"
     if call.fields.order != "auto":
         return "one instruction multiplies all of N, and M's go one by one: leave 'order' out"
-    if not call.fields.asynchronous:
-        return "the product is done when its thread hears so: 'async: true', and 'commit: {barrier: ..}' behind it"
     if SCOPES[call.scope].size(context.launch.threads) != context.launch.threads:
         return f"one thread starts a product, and there are several {call.scope}s here: 'scope: role', or none"
     if not list_atoms(call, TCGEN05):
         a, b, c = (buffers[name].dtype for name in ("a", "b", "c"))
         hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
         return f"no atom of tcgen05 multiplies {a} by {b} into {c}{hint}"
+    return None
+
+
+def check_tensor(fields: Any, shape: tuple[int, int, int], dtypes: Mapping[str, str]) -> Flaw | None:
+    """What is wrong with a product of M, N and K into tensor memory, before anything is known of layouts."""
+    if not fields.asynchronous:
+        message = "a product into tensor memory goes on by itself: 'async' is missing"
+        return Flaw("TG102", message, "c", "write 'async: true', and 'commit: {barrier: NAME}' behind it")
+    if DTYPES[dtypes["c"]].bytes != _WORD_BYTES:
+        message = f"sums of {dtypes['c']} in tensor memory are not yet supported"
+        return Flaw("TG190", message, "c", "give it float32, and cast to less behind the copy to registers")
+    depth = _DEPTH_BYTES // DTYPES[dtypes["a"]].bytes
+    for name, side, extent, step in zip("MNK", ("a", "b", "a"), shape, (LANES, _N_STEP, depth), strict=True):
+        if extent % step:
+            near = [x for x in (extent // step * step, extent // step * step + step) if x]
+            message = f"tcgen05 multiplies in steps of {step} along {name}, and {name} is {extent}"
+            later = "; products of 64 rows come later" if (name, extent) == ("M", 64) else ""
+            return Flaw("TG212", message, side, f"the nearest {name}: {' and '.join(map(str, near))}{later}")
     return None
 
 
@@ -73,6 +92,9 @@ def _list_fitting(call: Call) -> list[MmaAtom]:
     return [a for a in found if a.shape[0] == LANES]
 
 
+_WORD_BYTES = CELL_BITS // 8
+_N_STEP = 8  # of all kinds; that 8-bit b along N takes 16 follows from chunks of 16 bytes
+_DEPTH_BYTES = 32  # of K that an instruction multiplies
 LANES = 128  # rows of data path layout D, one in each lane: PTX ISA, tcgen05, "Data Path Layout Organization"
 
 
