@@ -102,6 +102,18 @@ def test_closed_forms_count_what_statements_do(what: str) -> None:
         assert tally_spec(expand_recipe(spec, call, own, one.recipe), typical_values(problem)) == count_work(one.work)
 
 
+@pytest.mark.parametrize(("arch", "atom"), [
+    ("sm_100a", "tcgen05.m128n96k32"), ("sm_100a", "tcgen05.m128n96k32.f32.e4m3.e5m2"), ("sm_90a", "wgmma.m64n96k32"),
+])  # fmt: skip
+def test_an_atom_is_pinned_by_any_of_its_names(arch: str, atom: str) -> None:
+    given = spec_of(256, 192, 256, "float8_e4m3fn", "bfloat16", ("row", "col", "row"), arch=arch, atom=atom)
+    given["buffers"]["B"]["dtype"] = "float8_e5m2"
+    expanded = tilegen.expand(given)
+    assert isinstance(expanded, Spec)
+    [choice] = [c for c in expanded.choices if c.question == "gemm"]
+    assert choice.picked["tile"][1] == 96 and choice.picked["atom"] == atom
+
+
 # ---------------------------------------------------------------- wrong ones
 RIGHT = {"m": 256, "n": 256, "k": 192, "tile": [128, 128, 64], "stages": 2, "ctas": 2}
 FAULTS = {

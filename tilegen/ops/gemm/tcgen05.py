@@ -23,6 +23,7 @@ from tilegen.ops.gemm.recipe import (
     refuse_turned,
     share_tiles,
 )
+from tilegen.ops.mma.atoms import is_named
 
 _ROWS = 128  # of one product, one in each lane of tensor memory
 _WIDTHS = (256, 224, 192, 160, 128, 96, 64, 32, 16)
@@ -92,7 +93,8 @@ def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
     (m, n, _), batch = typical_sides(p), typical_batch(p)
     for bn in dict.fromkeys((*_WIDTHS, *(fields.tile[1:2] if fields.tile else ()))):
-        if fields.atom != "auto" and find_atom(fields.atom) != find_tcgen05(p, bn):
+        atom = find_tcgen05(p, bn)
+        if atom is None or not is_named(atom, fields.atom):
             continue
         tiles_m, tiles_n = -(-m // _ROWS), -(-n // bn)
         panel = fields.panel or next((x for x in _PANELS if bn % x == 0), bn)
