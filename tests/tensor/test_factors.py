@@ -14,6 +14,7 @@ import pytest
 from tests.faults.steps import Change, Match, drop, is_a, mutate, turn
 from tests.faults.verdicts import ONE_CTA, build_codes, proof_code, refusal_of
 from tests.specs.kernels import Draft, draft
+from tests.tensor.scaled import Scaled
 from tilegen.dtypes import numpy_dtype, powers_of_two
 from tilegen.errors import TilegenError
 from tilegen.interpret import interpret
@@ -56,6 +57,28 @@ def run(plan: Plan) -> bool:
 
 def test_values_are_those_of_scaled_matrices() -> None:
     assert run(drafted().plan)
+
+
+SHAPES = {
+    "64 columns": Scaled(128, 64, 128), "24 columns, steps in two columns": Scaled(128, 24, 256, "float8_e5m2"),
+    "two rows of sums": Scaled(256, 128, 256), "three products along N": Scaled(128, 384, 128, b="float8_e5m2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SHAPES)
+def test_values_of_products_of_other_shapes(what: str) -> None:
+    scaled = SHAPES[what]
+    given = scaled.draw()
+    inputs = {name: (lambda at, x=x: x[at]) for name, x in given.items()}
+    own = draft(scaled.spec())
+    at, values = interpret(own.plan, ONE_CTA, inputs).written["D"]
+    assert np.array_equal(at, np.arange(scaled.m * scaled.n))
+    assert np.array_equal(values.view("u2"), given["D"].view("u2"))
+    prove(own.spec, own.plan)
+
+
+def test_factors_of_products_along_n_begin_at_4_columns() -> None:
+    assert "128 x 128 of several along N" in str(refusal_of(TilegenError, build, Scaled(128, 448, 128).spec()))
 
 
 # ---------------------------------------------------------------- faults of the plan

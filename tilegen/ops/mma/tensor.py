@@ -79,6 +79,8 @@ def choose_tensor_atom(call: Call) -> MmaAtom:
     fitting = [a for a in _list_fitting(call) if is_named(a, call.fields.atom)]
     if not fitting:
         what = "no atom of tcgen05, 128 x 8 to 256 x 32 bytes of K, divides"
+        if has_factors(call):
+            what = "no atom of tcgen05 with scale factors, 128 x 8 to 256, or 128 x 128 of several along N, divides"
         if call.fields.atom != "auto":
             what = f"the atom {call.fields.atom} does not divide"
         raise Refused(f"{what} a product of {m} x {n} x {k}")
