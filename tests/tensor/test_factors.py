@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.faults.steps import Change, Match, drop, is_a, mutate, turn
+from tests.faults.steps import Change, Match, double, drop, is_a, mutate, turn
 from tests.faults.verdicts import ONE_CTA, build_codes, proof_code, refusal_of
 from tests.specs.kernels import Draft, draft
 from tests.tensor.scaled import Scaled
@@ -118,6 +118,7 @@ OF_PLANS: dict[str, tuple[Match, Change, int | None, str]] = {
     "a descriptor of wgmma": (
         COPY, lambda s: (replace(s, src_lies=replace(s.src_lies, engine="wgmma")),), None, "TG412"),
     "a byte that no column has": (PRODUCT, turn(factor=4), None, "TG412"),
+    "the same columns copied twice": (COPY, double, 0, "TG422"),
     "no copy of the factors of a": (COPY, drop, 0, "TG404"),
     "no copy of the factors of b": (COPY, drop, 1, "TG404"),
 }  # fmt: skip
@@ -170,6 +171,25 @@ def test_a_planted_fault_of_a_spec_is_found(what: str) -> None:
 def _sized(text: str) -> str:
     first = line("params: {")
     return text.replace(first, f"params: {{{', '.join(f'{n}: {x}' for n, x in SIZES.items())}}}\n")
+
+
+def by_two_roles(waits: bool) -> str:
+    """One role copies factors and commits, another multiplies when it has heard of that."""
+    text = Scaled(128, 64, 128).spec()
+    copies = "".join(x for x in text.splitlines(keepends=True) if "dst: t" in x)
+    wait = '      - wait: {barrier: "full[0]"}\n'
+    told = '      - commit: {barrier: "copied[0]"}\n'
+    role = f"  - role: bring\n    do:\n{wait}{copies}{told}"
+    heard = '      - wait: {barrier: "copied[0]"}\n' if waits else ""
+    text = text.replace(copies, heard).replace("  store: {threads", "  bring: {threads: 32}\n  store: {threads")
+    text = text.replace("  done: {slots", "  copied: {slots: 1}\n  done: {slots")
+    return text.replace("  - role: mma\n", f"{role}  - role: mma\n")
+
+
+def test_factors_of_another_thread_need_its_commit() -> None:
+    assert build_codes(by_two_roles(True)) == set()
+    codes = build_codes(by_two_roles(False))
+    assert codes and codes <= {"TG403", "TG404", "TG422"}, codes
 
 
 # ---------------------------------------------------------------- copies that there are not

@@ -26,6 +26,7 @@ from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.data import Buffer, Call
 
 _SHAPE = "32x128b.warpx4"
+_LATER = "128x256b, 4x256b, 128x128b and 64x128b"
 GROUP, GROUPS = 32, 4  # lanes that a copy fills, and how often: each warp of a warpgroup reaches one group
 _COPIES = frozenset(GROUP * k for k in range(GROUPS))
 
@@ -99,7 +100,8 @@ def plan_tensor_copy(context: Context, call: Call) -> Planned:
 def _find_copies(src: Operand, dst: Operand) -> _Copies:
     """The copies of 32 lanes by 16 bytes, which have all elements of the tile, each once. Raises Refused."""
     if not is_replicated(dst.buffer):
-        raise Refused(f"tcgen05.cp.{_SHAPE} writes all four groups of lanes: {dst.buffer.name} needs R[4:32@TLane]")
+        why = f"tcgen05.cp.{_SHAPE} writes all four groups of lanes: {dst.buffer.name} needs R[4:32@TLane]"
+        raise Refused(f"{why}; the shapes {_LATER} are not yet supported")
     if src.lengths != dst.lengths:
         raise Refused(f"{src.region.text} and {dst.region.text} have other dimensions longer than 1 than one another")
     size, zero = src.elem_bytes, np.zeros(src.lengths, np.int64)
