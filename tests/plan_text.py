@@ -29,6 +29,7 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorCopy,
     TensorFence,
     TensorMma,
     Tma,
@@ -108,7 +109,13 @@ def _tma(step: Tma) -> str:
 
 
 def _tensor_mma(step: TensorMma) -> str:
-    return _products("TensorMma", step)
+    factors = " ".join(f"{name} {_ref(ref)}" for name, (ref, _) in step.factors.items())
+    return _products("TensorMma", step) + (f", byte {step.factor} of {factors}" if factors else "")
+
+
+def _tensor_copy(step: TensorCopy) -> str:
+    rows = f"{step.src_lies.rows} rows, {step.src_lies.stride_bytes} bytes from 8 to 8"
+    return f"TensorCopy {_ref(step.dst)} <- {_ref(step.src)}, {rows}, via {step.via.name}"
 
 
 def _wgmma(step: Wgmma) -> str:
@@ -139,6 +146,7 @@ LINES: dict[type, Callable[[Any], str]] = {
     Mma: lambda step: f"Mma {_ref(step.c)} += {_ref(step.a)} {_ref(step.b)}, via {step.via.name}",
     Wgmma: _wgmma,
     TensorMma: _tensor_mma,
+    TensorCopy: _tensor_copy,
     TensorFence: lambda step: f"TensorFence {step.side}",
     Sync: lambda step: f"Sync {step.who}",
     Fence: lambda step: "Fence",

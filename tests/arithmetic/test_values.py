@@ -11,7 +11,7 @@ import tilegen
 from tests.session import examples
 from tilegen.arithmetic.formats import FLOAT_FORMATS, largest, reject_value
 from tilegen.arithmetic.values import Values, count_integers, draw_values, list_floats
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype
 from tilegen.plan import arrays
 from tilegen.proofs.floats import float_inputs
 from tilegen.spec.printing import print_spec
@@ -34,7 +34,7 @@ def test_drawn_integers_lie_in_their_range_and_reach_its_ends(dtype: str, data: 
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(st.sampled_from(sorted(FLOAT_FORMATS)), st.floats(-1, 1), st.floats(-1, 1), st.integers(0, 30))
+@given(st.sampled_from(sorted(FLOAT_FORMATS.keys() - {FACTOR})), st.floats(-1, 1), st.floats(-1, 1), st.integers(0, 30))
 def test_drawn_floats_lie_in_their_range(dtype: str, a: float, b: float, digits: int) -> None:
     """Small and large ranges: where the type has a value in it, one is drawn; where it has none, none is."""
     low, high = (x * largest(dtype) / 2.0**digits for x in sorted((a, b)))

@@ -52,6 +52,7 @@ from tilegen.plan import (
     Shuffle,
     Step,
     Sync,
+    TensorCopy,
     TensorFence,
     TensorMma,
     Tma,
@@ -227,7 +228,7 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
 
 
-DATA = (Move, Map, Compute, Shuffle, Mma, Wgmma, TensorMma, Tma)
+DATA = (Move, Map, Compute, Shuffle, Mma, Wgmma, TensorMma, TensorCopy, Tma)
 
 
 def _of_compute(step: Compute) -> Iterator[Change]:
@@ -337,6 +338,15 @@ def _of_products(step: Wgmma | TensorMma) -> Iterator[Change]:
             other = {128: 64, 64: 32, 32: 64, 0: 32}[lies.swizzle_bytes]
             changed = {field: replace(lies, swizzle_bytes=other)}
             yield "swizzle dropped", f"{field} in {other} bytes", (replace(step, **changed),)  # type: ignore[arg-type]
+    if isinstance(step, TensorMma) and step.factors:
+        yield "other integer", "factors of another step", (replace(step, factor=(step.factor + 1) % 4),)
+
+
+def _of_copy_of_rows(step: TensorCopy) -> Iterator[Change]:
+    """Groups of 8 rows lie at another distance."""
+    for stride in (0, 2 * step.src_lies.stride_bytes):
+        lies = replace(step.src_lies, stride_bytes=stride)
+        yield "other integer", f"rows {stride} bytes apart", (replace(step, src_lies=lies),)
 
 
 CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
@@ -345,6 +355,7 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     TensorFence: lambda step: [("fence dropped", step.side, ())],
     Wgmma: _of_products,
     TensorMma: _of_products,
+    TensorCopy: _of_copy_of_rows,
     Commit: lambda step: [("commit dropped", step.queue, ())],
     Wait: _of_wait,
     Follow: lambda step: [("wait dropped", "previous", ())],
@@ -406,7 +417,11 @@ OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
         (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
     ],
     TensorMma: lambda step: [
-        (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
+        (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref}))
+        for name in ("c", "a", "b", *step.factors)
+    ],
+    TensorCopy: lambda step: [
+        (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("dst", "src")
     ],
     Tma: _of_tma,
     Block: _of_block,

@@ -6,9 +6,12 @@ A function of registers needs no entry: its kernel is made from its row, and the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tests.faults.steps import drop, is_a, mutate
 from tests.interpret.tensor_plans import Gemm, Sums, plan_gemm
+from tests.specs.kernels import draft
+from tests.tensor.scaled import Scaled
 from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.arithmetic.values import Values
@@ -25,9 +28,11 @@ from tilegen.plan import (
     LDMATRIX_TRANS,
     MOVE,
     RED,
+    SCALED_KINDS,
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
+    TENSOR_COPY,
     TENSOR_LOAD,
     TENSOR_PRODUCTS,
     TENSOR_STORE,
@@ -61,6 +66,7 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorCopy,
     TensorFence,
     TensorMap,
     TensorMma,
@@ -287,12 +293,24 @@ _OF_KINDS = {
 
 def tensor_product(row: Instruction) -> Example:
     """A product of a tile by TMA; the fault is that nobody waits for the tile."""
+    if row.name.rpartition(".")[2] in SCALED_KINDS:
+        return scaled_product()
     right = plan_gemm(Gemm(f"tcgen05.m128n16{_OF_KINDS[row.name.rpartition('.')[2]]}", 1, 1, 1, 1))
     waits = is_a(Await)
     return Example(right, mutate(right, lambda step: waits(step) and step.slot.barrier.name == "full", drop), "TG422")
 
 
+@cache
+def scaled_product() -> Example:
+    """A product with scale factors, which copies bring to tensor memory; the fault is that nobody waits for any."""
+    right = draft(Scaled(128, 16, 128).spec()).plan
+    waits = is_a(Await)
+    wrong = mutate(right, lambda step: waits(step) and step.slot.barrier.name == "full", drop, role="mma")
+    return Example(right, wrong, "TG422")
+
+
 TENSOR_EXAMPLES = {
+    TENSOR_COPY.name: scaled_product(),
     TENSOR_LOAD.name: Example(_SUMS.text(), _SUMS.text(done=()), "TG422"),
     TENSOR_STORE.name: Example(_SUMS.text(), _SUMS.text(wait_st=()), "TG422"),
     **{row.name: tensor_product(row) for row in TENSOR_PRODUCTS.values()},
@@ -323,6 +341,7 @@ STEPS: dict[type, Example] = {
     Wgmma: warpgroup_product(WGMMA_ROWS["wgmma.m64nNk16.f32.bf16.bf16"]),
     Fence: without_fence(WGMMA_ROWS["wgmma.m64nNk16.f32.bf16.bf16"]),
     TensorMma: TENSOR_EXAMPLES["tcgen05.mma.f16"],
+    TensorCopy: TENSOR_EXAMPLES[TENSOR_COPY.name],
     TensorFence: Example(_SUMS.text(), _SUMS.text(hear=()), "TG403"),
     Tma: INSTRUCTIONS[TMA_LOAD.name],
     Sync: INSTRUCTIONS[MOVE.name],

@@ -22,7 +22,7 @@ from tilegen.arch import ARCHES
 from tilegen.cost.accesses import COSTS
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_steps
-from tilegen.dtypes import numpy_dtype
+from tilegen.dtypes import FACTOR, numpy_dtype, powers_of_two
 from tilegen.interpret import interpret
 from tilegen.interpret.machine import survey
 from tilegen.interpret.site import WORDS
@@ -48,6 +48,7 @@ from tilegen.plan import (
     Shuffle,
     Stamp,
     Step,
+    TensorCopy,
     TensorMma,
     UnknownStep,
     Wgmma,
@@ -96,6 +97,7 @@ OF_ROWS = (
     Mma,
     Wgmma,
     TensorMma,
+    TensorCopy,
 )  # whose meaning is their instruction's
 # Changed where its base variable stands; without a stamp a kernel writes what it did (tests/tracing).
 NO_MUTANTS = {*(kind for kind in STRUCTURE if kind.__name__ == "Let"), Stamp}
@@ -141,6 +143,8 @@ def test_the_tables_name_nothing_else() -> None:
 # ---------------------------------------------------------------- what they say is so
 def inputs_of(shown: Plan) -> dict[str, object]:
     def values(dtype: str, number: int) -> object:
+        if dtype == FACTOR:
+            return lambda at: powers_of_two(at * 40503 + number)
         most = 13 if dtype.startswith(("float8", "float16")) else 251  # sums of products are numbers
         return lambda at: ((at * 40503 + number * 7919) % most).astype(numpy_dtype(dtype))
 

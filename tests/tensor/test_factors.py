@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.faults.steps import Change, Match, drop, is_a, mutate, turn
+from tests.faults.steps import Change, Match, double, drop, is_a, mutate, turn
 from tests.faults.verdicts import ONE_CTA, build_codes, proof_code, refusal_of
 from tests.specs.kernels import Draft, draft
+from tests.tensor.scaled import Scaled
 from tilegen.dtypes import numpy_dtype, powers_of_two
 from tilegen.errors import TilegenError
 from tilegen.interpret import interpret
@@ -58,6 +59,28 @@ def test_values_are_those_of_scaled_matrices() -> None:
     assert run(drafted().plan)
 
 
+SHAPES = {
+    "64 columns": Scaled(128, 64, 128), "24 columns, steps in two columns": Scaled(128, 24, 256, "float8_e5m2"),
+    "two rows of sums": Scaled(256, 128, 256), "three products along N": Scaled(128, 384, 128, b="float8_e5m2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SHAPES)
+def test_values_of_products_of_other_shapes(what: str) -> None:
+    scaled = SHAPES[what]
+    given = scaled.draw()
+    inputs = {name: (lambda at, x=x: x[at]) for name, x in given.items()}
+    own = draft(scaled.spec())
+    at, values = interpret(own.plan, ONE_CTA, inputs).written["D"]
+    assert np.array_equal(at, np.arange(scaled.m * scaled.n))
+    assert np.array_equal(values.view("u2"), given["D"].view("u2"))
+    prove(own.spec, own.plan)
+
+
+def test_factors_of_products_along_n_begin_at_4_columns() -> None:
+    assert "128 x 128 of several along N" in str(refusal_of(TilegenError, build, Scaled(128, 448, 128).spec()))
+
+
 # ---------------------------------------------------------------- faults of the plan
 def of_product(number: int) -> Match:
     """The products of one step along K."""
@@ -95,6 +118,7 @@ OF_PLANS: dict[str, tuple[Match, Change, int | None, str]] = {
     "a descriptor of wgmma": (
         COPY, lambda s: (replace(s, src_lies=replace(s.src_lies, engine="wgmma")),), None, "TG412"),
     "a byte that no column has": (PRODUCT, turn(factor=4), None, "TG412"),
+    "the same columns copied twice": (COPY, double, 0, "TG422"),
     "no copy of the factors of a": (COPY, drop, 0, "TG404"),
     "no copy of the factors of b": (COPY, drop, 1, "TG404"),
 }  # fmt: skip
@@ -147,6 +171,25 @@ def test_a_planted_fault_of_a_spec_is_found(what: str) -> None:
 def _sized(text: str) -> str:
     first = line("params: {")
     return text.replace(first, f"params: {{{', '.join(f'{n}: {x}' for n, x in SIZES.items())}}}\n")
+
+
+def by_two_roles(waits: bool) -> str:
+    """One role copies factors and commits, another multiplies when it has heard of that."""
+    text = Scaled(128, 64, 128).spec()
+    copies = "".join(x for x in text.splitlines(keepends=True) if "dst: t" in x)
+    wait = '      - wait: {barrier: "full[0]"}\n'
+    told = '      - commit: {barrier: "copied[0]"}\n'
+    role = f"  - role: bring\n    do:\n{wait}{copies}{told}"
+    heard = '      - wait: {barrier: "copied[0]"}\n' if waits else ""
+    text = text.replace(copies, heard).replace("  store: {threads", "  bring: {threads: 32}\n  store: {threads")
+    text = text.replace("  done: {slots", "  copied: {slots: 1}\n  done: {slots")
+    return text.replace("  - role: mma\n", f"{role}  - role: mma\n")
+
+
+def test_factors_of_another_thread_need_its_commit() -> None:
+    assert build_codes(by_two_roles(True)) == set()
+    codes = build_codes(by_two_roles(False))
+    assert codes and codes <= {"TG403", "TG404", "TG422"}, codes
 
 
 # ---------------------------------------------------------------- copies that there are not

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen.decisions import Choice
-from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, equal, multiple
 from tilegen.index.runs import counter
-from tilegen.layouts import tile_of
+from tilegen.layouts import TileLayout, tile_of
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_region_places
-from tilegen.ops.mma.descriptors import mode_of
-from tilegen.ops.mma.factors import GROUP, begin_of, is_replicated
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
 from tilegen.plan import TENSOR_COPY, MatrixDescriptor, Step, TensorCopy, When, repeat
@@ -26,9 +23,12 @@ from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.plan.descriptors import GROUP as ROWS
 from tilegen.plan.descriptors import TCGEN05 as ENGINE
 from tilegen.scopes import SCOPES, threads_of
-from tilegen.spec.data import Call
+from tilegen.spec.data import Buffer, Call
 
 _SHAPE = "32x128b.warpx4"
+_LATER = "128x256b, 4x256b, 128x128b and 64x128b"
+GROUP, GROUPS = 32, 4  # lanes that a copy fills, and how often: each warp of a warpgroup reaches one group
+_COPIES = frozenset(GROUP * k for k in range(GROUPS))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,8 @@ def plan_tensor_copy(context: Context, call: Call) -> Planned:
 def _find_copies(src: Operand, dst: Operand) -> _Copies:
     """The copies of 32 lanes by 16 bytes, which have all elements of the tile, each once. Raises Refused."""
     if not is_replicated(dst.buffer):
-        raise Refused(f"tcgen05.cp.{_SHAPE} writes all four groups of lanes: {dst.buffer.name} needs R[4:32@TLane]")
+        why = f"tcgen05.cp.{_SHAPE} writes all four groups of lanes: {dst.buffer.name} needs R[4:32@TLane]"
+        raise Refused(f"{why}; the shapes {_LATER} are not yet supported")
     if src.lengths != dst.lengths:
         raise Refused(f"{src.region.text} and {dst.region.text} have other dimensions longer than 1 than one another")
     size, zero = src.elem_bytes, np.zeros(src.lengths, np.int64)
@@ -113,7 +114,8 @@ def _find_copies(src: Operand, dst: Operand) -> _Copies:
     if begin_of(dst)[0] != 0 or lane.max() >= GROUP or not np.array_equal(key[order], whole):
         raise Refused(f"a copy fills 4 columns of 32 lanes, and {dst.region.text} does not have whole ones")
     table = at[order].reshape(-1, GROUP, per)
-    _refuse_swizzle(src)
+    if not isinstance(src.buffer.layout, TileLayout):
+        raise Refused(f"{src.region.text}: tcgen05.cp reads rows of {CHUNK_BYTES} bytes, which no swizzle has moved")
     stride = int(table[0, ROWS, 0] - table[0, 0, 0])
     lies = MatrixDescriptor(GROUP, size, "k", 0, 0, stride * size, ENGINE, depth_bytes=CHUNK_BYTES)
     if problem := lies.problem():
@@ -131,11 +133,20 @@ def _find_copies(src: Operand, dst: Operand) -> _Copies:
     return _Copies(lies, tuple(map(int, starts.ravel())), tuple(map(int, first)))
 
 
-def _refuse_swizzle(src: Operand) -> None:
-    """Rows of 16 bytes are where the layout's strides say: no swizzle has moved their chunks."""
-    try:
-        mode = mode_of(src.buffer.layout, src.buffer.dtype, ENGINE)
-    except LayoutError as error:
-        raise Refused(f"{src.region.text}: {error}") from None
-    if mode.bytes:
-        raise Refused(f"{src.region.text}: tcgen05.cp reads rows of {CHUNK_BYTES} bytes, which no swizzle has moved")
+# ---------------------------------------------------------------- where a region lies
+def begin_of(operand: Operand) -> tuple[Index, Index]:
+    """The lane and the element of it where a region in tensor memory begins."""
+    place = operand.buffer.layout.place(operand.region.begins, operand.buffer.counted_shape)
+    return place.get("TLane", 0), place.get("TCol", 0)
+
+
+def is_replicated(buffer: Buffer) -> bool:
+    """Does a layout of tensor memory put each element in one lane of all four groups?
+
+    A copy by tcgen05.cp with .warpx4 writes them so.
+    """
+    places: set[tuple[int, int]] = {(0, 0)}  # lanes, and elements of a lane
+    for i in tile_of(buffer.layout).replica:
+        steps = [k * int(i.stride) for k in range(int(i.extent))]  # type: ignore[arg-type]
+        places = {(a + s * (i.axis == "TLane"), b + s * (i.axis != "TLane")) for a, b in places for s in steps}
+    return places == {(copy, 0) for copy in _COPIES}

@@ -184,7 +184,9 @@ def refuse_tensor_view(other: Buffer, node: Node) -> None:
 
 def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingNode) -> None:
     """Raises TG190 for an op that touches tensor memory in a field that may not be there, at the first such region;
-    and for a move that no warpgroup makes, or whose other side is not in registers."""
+    and for a move that no warpgroup makes, or whose other side is not in registers. A copy may take it from shared
+    memory.
+    """
     touched = [r for field, r in regions.items() if r.buffer.traits.has_cells and field not in form.tensor]
     if touched:
         names = " and ".join(dict.fromkeys(f"'{r.buffer.name}'" for r in touched))
@@ -194,8 +196,7 @@ def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingN
     held = [r for r in regions.values() if r.buffer.traits.has_cells]
     if not held or not {"src", "dst"} <= {*regions}:
         return
-    src, dst = regions["src"].buffer.traits, regions["dst"].buffer.traits
-    if src.is_pooled and dst.has_cells:  # one thread starts it
+    if form.name == "copy" and regions["src"].buffer.traits.is_pooled:  # one thread starts it: tcgen05.cp
         return
     scope = node.get("scope")
     if isinstance(scope, Scalar) and scope.text in ("thread", "warp"):

@@ -14,18 +14,17 @@ import numpy as np
 
 from tilegen.dtypes import FACTOR
 from tilegen.errors import Flaw
-from tilegen.index import Index, multiple
-from tilegen.layouts import ATOMS, find_atom, parse, tile_of
+from tilegen.index import multiple
+from tilegen.layouts import ATOMS, find_atom, parse
 from tilegen.layouts.constructors.mma_atoms import SCALED_DEPTH
 from tilegen.ops.held import find_places
 from tilegen.ops.mma.atoms import FACTORS, is_for_types
 from tilegen.ops.operand import Operand, Refused, bind, tensor_memory_of
+from tilegen.ops.tensor_copies import GROUP, GROUPS, begin_of, is_replicated
 from tilegen.spec.data import Buffer, Region
 
-GROUP, GROUPS = 32, 4  # lanes that have all factors of a product, and how often these are there
 BYTES = 4  # of a column, each a step along K
 UNIT = 4 * BYTES  # factors begin at a multiple of so many elements of a lane: 4 columns, those of 128 rows
-_COPIES = frozenset(GROUP * k for k in range(GROUPS))
 _NARROW = "mxf4 and mxf4nvf4, which multiply float4 of half a byte, are not yet supported"
 
 
@@ -122,24 +121,6 @@ def find_factors(operand: Operand) -> tuple[tuple[int, int], ...]:
     if bad := [start for start, _ in found if start % UNIT]:
         raise Refused(f"factors of {region.text} begin at column {bad[0] // BYTES}, not at a multiple of 4")
     return found
-
-
-def begin_of(operand: Operand) -> tuple[Index, Index]:
-    """The lane and the element of it where a region in tensor memory begins."""
-    place = operand.buffer.layout.place(operand.region.begins, operand.buffer.counted_shape)
-    return place.get("TLane", 0), place.get("TCol", 0)
-
-
-def is_replicated(buffer: Buffer) -> bool:
-    """Does a layout of tensor memory put each element in one lane of all four groups?
-
-    A copy by tcgen05.cp with .warpx4 writes them so.
-    """
-    places: set[tuple[int, int]] = {(0, 0)}  # lanes, and elements of a lane
-    for i in tile_of(buffer.layout).replica:
-        steps = [k * int(i.stride) for k in range(int(i.extent))]  # type: ignore[arg-type]
-        places = {(a + s * (i.axis == "TLane"), b + s * (i.axis != "TLane")) for a, b in places for s in steps}
-    return places == {(copy, 0) for copy in _COPIES}
 
 
 def _say_layout(buffer: Buffer) -> str:

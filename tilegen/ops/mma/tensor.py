@@ -20,10 +20,11 @@ from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, shape_of_matrix
 from tilegen.ops.mma.atoms import FACTORS, TCGEN05, extents_of, has_factors, is_named, list_atoms, tensor_row
-from tilegen.ops.mma.factors import begin_of, find_factors
+from tilegen.ops.mma.factors import find_factors
 from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
+from tilegen.ops.tensor_copies import begin_of
 from tilegen.plan import Ref, Step, TensorMma, When, count_factors, repeat
 from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.data import Buffer, Call
@@ -78,6 +79,8 @@ def choose_tensor_atom(call: Call) -> MmaAtom:
     fitting = [a for a in _list_fitting(call) if is_named(a, call.fields.atom)]
     if not fitting:
         what = "no atom of tcgen05, 128 x 8 to 256 x 32 bytes of K, divides"
+        if has_factors(call):
+            what = "no atom of tcgen05 with scale factors, 128 x 8 to 256, or 128 x 128 of several along N, divides"
         if call.fields.atom != "auto":
             what = f"the atom {call.fields.atom} does not divide"
         raise Refused(f"{what} a product of {m} x {n} x {k}")
