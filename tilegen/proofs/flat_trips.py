@@ -33,7 +33,7 @@ from tilegen.index import (
 from tilegen.index.bounds import is_below
 from tilegen.index.comparisons import COMPARING
 from tilegen.index.linear import linear
-from tilegen.proofs.observed import compared_in
+from tilegen.proofs.observed import compared_in, parts_with
 
 Inner = Sequence[tuple[Var, Index]]  # variables that count from 0, each with its count
 
@@ -73,10 +73,17 @@ def flatten_trips(
         flat = [1 if x in own else _flatten(x, one) for x in seen]
         counts = [(v, _flatten(n, one)) for v, n in inner if v not in (one.trip, one.cta)]
         flat = [*_drop_known(flat, consequences(less(one.piece, one.work)))]
-        if not any({one.trip.name, one.cta.name} & names_of(x) for x in (*flat, *(n for _, n in counts), one.work)):
+        told = {one.trip.name, one.cta.name}
+        if not any(told & names_of(x) for x in (*flat, *(n for _, n in counts), one.work)) and not _is_dealt(flat, one):
             at = [v for v, _ in inner if v != one.cta].index(one.trip)
             seen, inner = _split(flat, [*counts[:at], (one.piece, one.work), *counts[at:]], at)
     return seen, inner
+
+
+def _is_dealt(flat: Sequence[Index], one: _Shared) -> bool:
+    """Is a piece of work divided by the number of CTAs again? That is the trip, or the CTA: few of either show all."""
+    divided = (part for x in flat for part in parts_with(x, ("/", "%")))
+    return any(names_of(part.args[1]) & names_of(one.ctas) for part in divided)
 
 
 def compare_trip(trip: Var, count: Index) -> tuple[Index, ...]:
