@@ -19,10 +19,10 @@ from tilegen.interpret.tensor_memory import COLUMN_BYTES, LANES, Cells
 from tilegen.interpret.tensor_moves import find_cells
 from tilegen.interpret.threads import Array, Group
 from tilegen.layouts import ATOMS, MmaAtom
-from tilegen.plan import Effects, TensorMma
+from tilegen.plan import CELL_PRODUCTS, TENSOR_PRODUCTS, Effects, Ref, TensorMma
 
 _BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "tcgen05"}
-_FIRST_COLUMN = 4  # where an accumulator begins: at a multiple of so many columns
+_FIRST_COLUMN = 4  # where what a product has in tensor memory begins: at a multiple of so many columns
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ def _start(step: TensorMma, touched: Effects, site: Site) -> None:
     readers = Readers("tcgen05", np.arange(len(group))[:, None], agent, False, known)
     a, b = (
         read_matrix(next(t for t in touched.touches if t.ref is ref), lies, atom.dtype(operand), readers, site)
+        if lies
+        else _read_cells(ref, atom, (agent, known), site)
         for ref, lies, operand in ((step.a, step.a_lies, "A"), (step.b, step.b_lies, "B"))
     )
     adds = group.spread(value_of(read_text(step.accumulate), site)).astype(bool)
@@ -77,13 +79,14 @@ def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
     atom = _BY_NAME.get(step.atom)
     if atom is None:
         site.fail(MALFORMED, f"there is no {step.atom}")
-    if not step.via.name.endswith(f".{atom.instruction.rpartition('::')[2]}"):
+    rows = CELL_PRODUCTS if step.a_lies is None else TENSOR_PRODUCTS
+    if step.via is not rows.get(atom.instruction.rpartition("::")[2]):
         site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
     m, n, _ = atom.shape
     if m != LANES:
         site.fail(MALFORMED, f"{atom.name}: products of {m} rows are not carried out, only those of {LANES}")
     for matrix, rows in ((step.a_lies, m), (step.b_lies, n)):
-        if problem := find_problem(matrix, rows, atom):
+        if matrix and (problem := find_problem(matrix, rows, atom)):
             site.fail(MALFORMED, f"{atom.name}: {problem}")
     return atom
 
@@ -93,28 +96,61 @@ def _take_sums(step: TensorMma, atom: MmaAtom, adds: Array, by: tuple[Array, Arr
 
     ``by``: the agents, and what their products are ordered after.
     """
-    group, (agent, known), (m, n, _) = site.group, by, atom.shape
-    place, dtype = site.frame.places.get(step.c.memory.name), held_as(atom, "C")
-    if place is None or not place.root.memory.traits.has_cells or step.c.memory.dtype != dtype:
-        found = f"{place.root.memory.space if place else step.c.memory.space} {step.c.memory.dtype}"
-        site.fail(MALFORMED, f"{atom.name} adds up {dtype} in tensor memory, not {found}")
-    store: Cells = place.root.store
+    store = _store_of(step.c, atom, "C", site)
     if store.size != COLUMN_BYTES:
         site.fail(MALFORMED, f"{atom.name}: sums of {store.size} bytes are not carried out, only those of a column")
-    lane, first = find_cells(step.c, n, site)
-    off = (lane != 0) | ((store.offset // COLUMN_BYTES + first) % _FIRST_COLUMN != 0)
+    at, granules, each = _place_lanes(step.c, atom, "C", atom.shape[1], site)
+    _order_sums(store, atom, (granules, each), (*by, adds), site)
+    return at.reshape(len(site.group), -1)
+
+
+def _read_cells(ref: Ref, atom: MmaAtom, by: tuple[Array, Array], site: Site) -> Array:
+    """A in tensor memory, (products, M, K), which the agents read until they are waited for.
+
+    Row r lies in lane r, packed: PTX ISA, tcgen05.mma, "Packing formats used in Tensor Memory" of A. ``by``: the
+    agents, and what their products are ordered after.
+    """
+    (agent, known), (m, _, k), dtype = by, atom.shape, held_as(atom, "A")
+    store = _store_of(ref, atom, "A", site)
+    at, granules, each = _place_lanes(ref, atom, "A", k, site)
+    store.settle(at)
+    row_of = np.repeat(np.arange(len(site.group)), m)
+    _refuse_unwritten(store, granules, row_of, site)
+    where = lambda entry, table: (int(row_of[entry // table.shape[1]]), store.where(entry, table)[1])  # noqa: E731
+    clash = store.pool.shadow.seen_with(known).read_by_agent(granules, each, agent[row_of], site.op)
+    report(store.pool.shadow, clash, "reads", granules, where, site)
+    chain = store.tensor.chain
+    chain[granules] = -np.abs(chain[granules])
+    words = store.pool.cells[store.size].take(at).view(site.machine.domain.stored(dtype))
+    result: Array = words.reshape(len(site.group), m, k)
+    return result
+
+
+def _store_of(ref: Ref, atom: MmaAtom, operand: str, site: Site) -> Cells:
+    """The cells that an operand of a product lies in."""
+    place, dtype = site.frame.places.get(ref.memory.name), held_as(atom, operand)
+    if place is None or not place.root.memory.traits.has_cells or ref.memory.dtype != dtype:
+        found = f"{place.root.memory.space if place else ref.memory.space} {ref.memory.dtype}"
+        does = "adds up" if operand == "C" else f"takes {operand} as"
+        site.fail(MALFORMED, f"{atom.name} {does} {dtype} in tensor memory, not {found}")
+    store: Cells = place.root.store
+    return store
+
+
+def _place_lanes(ref: Ref, atom: MmaAtom, operand: str, elems: int, site: Site) -> tuple[Array, Array, Group]:
+    """Neighbours in each lane that a product has: (their elements, granules, threads), a row for each lane."""
+    group, m, store = site.group, atom.shape[0], _store_of(ref, atom, operand, site)
+    lane, first = find_cells(ref, elems, site)
+    column = (store.offset + first * store.size) // COLUMN_BYTES
+    off = (lane != 0) | (column % _FIRST_COLUMN != 0)
     if off.any():
-        row = int(np.argmax(off))
-        begins = f"lane {int(lane[row])}, column {store.offset // COLUMN_BYTES + int(first[row])}"
-        site.fail(
-            MISALIGNED, f"the sums of {atom.name} begin at {begins}, not in lane 0 at a multiple of 4 columns", row
-        )
-    rows = np.repeat(np.arange(len(group)), m)  # a row for each lane of each accumulator
-    fields = (group.thread[rows], group.cta[rows], group.warp[rows], group.lane[rows])
-    each = Group(group.crew, slice(None), *fields)
-    at, granules = store.place(np.tile(np.arange(m), len(group)), first[rows], n, each)
-    _order_sums(store, atom, (granules, each), (agent, known, adds), site)
-    return at.reshape(len(group), -1)
+        row, what = int(np.argmax(off)), "the sums" if operand == "C" else f"the columns of {operand}"
+        begins = f"lane {int(lane[row])}, column {int(column[row])}"
+        message = f"{what} of {atom.name} begin at {begins}, not in lane 0 at a multiple of {_FIRST_COLUMN} columns"
+        site.fail(MISALIGNED, message, row)
+    rows = np.repeat(np.arange(len(group)), m)
+    each = Group(group.crew, slice(None), *(x[rows] for x in _fields(group)))
+    return *store.place(np.tile(np.arange(m), len(group)), first[rows], elems, each), each
 
 
 def _order_sums(

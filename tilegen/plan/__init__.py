@@ -11,6 +11,7 @@ from tilegen.plan.instruction_descriptor import InstructionDescriptor
 from tilegen.plan.instructions import (
     BYTE_PERMUTE,
     CAST,
+    CELL_PRODUCTS,
     COMPUTE,
     CP_ASYNC,
     FETCH,
@@ -117,7 +118,7 @@ from tilegen.plan.updates import UpdateForm, find_box_type, find_updates, list_u
 from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
-    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CHECKING_THREADS", "CHECK_MACRO", "COMPUTE", "CP_ASYNC", "ENTERS",
+    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CELL_PRODUCTS", "CHECKING_THREADS", "CHECK_MACRO", "COMPUTE", "CP_ASYNC", "ENTERS",
     "FETCH", "FILL", "FINDS_TWIN", "INSTRUCTIONS", "LANES", "LDMATRIX", "LDMATRIX_TRANS", "LOOKS", "MATRIX_ROW_ELEMS",
     "MBARRIER", "MOST_CHECKING_CTAS", "MOST_RESIDENT", "MOVE", "PICK", "PRODUCTS", "QUEUES", "RED", "RESIDENT_CTAS",
     "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "SUMS", "TENSOR", "TENSOR_KINDS", "TENSOR_LOAD", "TENSOR_LOADS",

@@ -25,6 +25,7 @@ FRAGMENT = "fragment"  # each lane of a warp has consecutive elements of a matri
 MATRIX = "matrix"  # a matrix in shared memory, where a MatrixDescriptor says
 LANES = "lanes"  # consecutive elements of each of a warp's 32 lanes of tensor memory; the place is the first lane's
 SUMS = "sums"  # the accumulator of a product in tensor memory, all lanes that the product has
+CELLS = "cells"  # what a product reads in tensor memory, consecutive elements of all lanes that it has
 ANY = (GLOBAL.state, SHARED.state, REGISTER.state)
 _REGISTERS = (REGISTER.state,)
 MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes: PTX ISA, .m8n8, .b16
@@ -202,20 +203,26 @@ def _tensor_move(name: str, is_load: bool, queue: str) -> Instruction:
     )  # fmt: skip
 
 
-def _tensor_product(kind: str) -> Instruction:
-    """tcgen05.mma of a kind: one thread starts it, a and b in shared memory by descriptors, c in tensor memory."""
+def _tensor_product(kind: str, in_cells: bool) -> Instruction:
+    """tcgen05.mma of a kind: one thread starts it, c in tensor memory, b in shared memory by a descriptor, a in either.
+
+    PTX ISA, tcgen05.mma: ``a-desc`` or ``[a-tmem]``.
+    """
     c = OperandForm("c", UPDATES, SUMS, (TMEM.state,))
     a, b = (OperandForm(name, READS, MATRIX, (SHARED.state,)) for name in "ab")
+    end = ".cells" if in_cells else ""
+    a = OperandForm("a", READS, CELLS, (TMEM.state,)) if in_cells else a
     return Instruction(
-        f"tcgen05.mma.{kind}", (c, a, b), "matrices", feature="tcgen05", queue=TENSOR, proxy="async",
-        prelude=f"tcgen05_mma_{kind}",
+        f"tcgen05.mma.{kind}{end}", (c, a, b), "matrices", feature="tcgen05", queue=TENSOR, proxy="async",
+        prelude=f"tcgen05_mma_{kind}{end.replace('.', '_')}",
     )  # fmt: skip
 
 
 TENSOR_LOAD = _tensor_move("tcgen05.ld", True, TENSOR_LOADS)
 TENSOR_STORE = _tensor_move("tcgen05.st", False, TENSOR_STORES)
 TENSOR_KINDS = ("f16", "tf32", "i8", "f8f6f4")  # PTX ISA, tcgen05.mma: kinds without scale factors
-TENSOR_PRODUCTS = {kind: _tensor_product(kind) for kind in TENSOR_KINDS}
+TENSOR_PRODUCTS = {kind: _tensor_product(kind, False) for kind in TENSOR_KINDS}
+CELL_PRODUCTS = {kind: _tensor_product(kind, True) for kind in TENSOR_KINDS}  # a in tensor memory
 RED = {function: _update(function) for function in FUNCTIONS}
 TMA_REDUCE = {function: _tma_reduce(function) for function in FUNCTIONS}
 
@@ -278,6 +285,7 @@ INSTRUCTIONS = {
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
         FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(), *TMA_REDUCE.values(),
         TENSOR_LOAD, TENSOR_STORE, *TENSOR_PRODUCTS.values(),
+        *CELL_PRODUCTS.values(),
     )
 }  # fmt: skip
 

@@ -47,9 +47,10 @@ class TensorMma:
     """One thread starts a product in tensor memory, c += a b, or c = a b where not ``accumulate``.
 
     ``a_lies`` and ``b_lies`` say how a and b lie in shared memory, where they begin at ``a`` and ``b``, the places
-    before chunks trade places: a is M x K, b is N x K, of which the matrices' ``rows`` are M and N. ``c`` is the first
-    cell of the accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the
-    thread has started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
+    before chunks trade places: a is M x K, b is N x K, of which the matrices' ``rows`` are M and N. ``a_lies`` is None
+    where a is in tensor memory: row r in lane r, the 8 columns from ``a`` on. ``c`` is the first cell of the
+    accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the thread has
+    started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
     """
 
     via: Instruction
@@ -57,7 +58,7 @@ class TensorMma:
     c: Ref
     a: Ref
     b: Ref
-    a_lies: MatrixDescriptor
+    a_lies: MatrixDescriptor | None
     b_lies: MatrixDescriptor
     accumulate: Index = True
 

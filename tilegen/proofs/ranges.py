@@ -36,7 +36,7 @@ from tilegen.plan import (
     walk,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES
-from tilegen.plan.instructions import BOX, FRAGMENT, LANES, MATRIX, ROWS, SUMS, THREAD
+from tilegen.plan.instructions import BOX, CELLS, FRAGMENT, LANES, MATRIX, ROWS, SUMS, THREAD
 from tilegen.plan.walk import enter_repeat
 from tilegen.proofs.accesses import (
     ProofPlace,
@@ -173,7 +173,8 @@ def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
 def _cells(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """What a warp moves, or a product sums up, lies in the lanes and columns of its buffer of tensor memory.
 
-    A warp's window is 32 lanes from a multiple of 32 on, a product's sums begin in lane 0, each lane at whole columns.
+    A warp's window is 32 lanes from a multiple of 32 on, what a product has begins in lane 0, each lane at whole
+    columns.
     """
     yield from claims(touch.ref.at, place)
     yield from memory_findings(touch.ref, place)
@@ -196,7 +197,7 @@ def _cells(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
 
 TOUCHES: dict[str, Callable[[Touch, ProofPlace], Iterator[Finding]]] = {
     THREAD: access_findings, ROWS: access_findings, FRAGMENT: access_findings, BOX: _box, MATRIX: _matrix,
-    LANES: _cells, SUMS: _cells,
+    LANES: _cells, SUMS: _cells, CELLS: _cells,
 }  # fmt: skip
 
 

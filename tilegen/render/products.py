@@ -70,9 +70,10 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     for o in step.via.operands:
         place, matrix = getattr(step, o.field), lies.get(o.field)
         args.append(pointer(place) if matrix is None else _write_descriptor(page, place, matrix))
-    sums, *types = step.atom.split(".")[-3:]
-    shape = f"m{step.a_lies.rows}n{step.b_lies.rows}k{step.a_lies.depth}"
-    majors = [f", {x} along {'M' if x == 'a' else 'N'}" for x, matrix in lies.items() if matrix.along == "mn"]
+    _, shape, sums, *types = step.atom.split(".")
+    majors = [
+        f", {x} along {'M' if x == 'a' else 'N'}" for x, matrix in lies.items() if matrix and matrix.along == "mn"
+    ]
     note = f"{shape}, {sums} of {' and '.join(types)}{''.join(majors)}"
     args += [f"0x{_encode_instruction(step):08x}u", to_c(step.accumulate)]
     return str(page.steps.instruction(step.via.prelude, args, note))
@@ -80,8 +81,10 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
 
 def _encode_instruction(step: TensorMma) -> int:
     """The descriptor of the instruction that a step is."""
-    atom, a, b = find_atom(step.atom), step.a_lies, step.b_lies
-    return InstructionDescriptor(a.rows, b.rows, atom.a, atom.b, atom.c, a.along, b.along).encode()
+    atom = find_atom(step.atom)
+    m, n, _ = atom.shape
+    a_along = step.a_lies.along if step.a_lies else "k"  # in tensor memory neighbours of a row are neighbours of a lane
+    return InstructionDescriptor(m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along).encode()
 
 
 def _write_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:

@@ -38,7 +38,10 @@ from tilegen.spec.form import OpFields
 
 
 class MmaFields(OpFields):
-    a: str = Field(description="register region read, M by K; wgmma and tcgen05 read it from shared memory")
+    a: str = Field(
+        description="register region read, M by K; wgmma reads it from shared memory too, tcgen05 from shared or tensor "
+        "memory"
+    )
     b: str = Field(description="register region read, K by N; of wgmma and tcgen05 a shared region")
     c: str = Field(description="region that the product is added to, M by N, in registers; of tcgen05 in tensor memory")
     accumulate: str | bool | int = Field(
@@ -209,7 +212,7 @@ OP = Op(
         Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),
         Variant(TCGEN05, 40, refuse_tensor, plan_tensor, constrain=reject_tensor_layout),
     ),
-    queue=_queue_of, tensor=("c",),
+    queue=_queue_of, tensor=("a", "c"),
     instructions=(*ROWS.values(), *WGMMA_ROWS.values()), flows=flow_of_product,
     other_flows=list_other_flows,
 )  # fmt: skip
