@@ -79,8 +79,8 @@ def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
     atom = _BY_NAME.get(step.atom)
     if atom is None:
         site.fail(MALFORMED, f"there is no {step.atom}")
-    rows = CELL_PRODUCTS if step.a_lies is None else TENSOR_PRODUCTS
-    if step.via is not rows.get(atom.instruction.rpartition("::")[2]):
+    forms = CELL_PRODUCTS if step.a_lies is None else TENSOR_PRODUCTS
+    if step.via is not forms.get(atom.instruction.rpartition("::")[2]):
         site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
     m, n, _ = atom.shape
     if m != LANES:

@@ -39,8 +39,7 @@ from tilegen.spec.form import OpFields
 
 class MmaFields(OpFields):
     a: str = Field(
-        description="register region read, M by K; wgmma reads it from shared memory too, tcgen05 from shared or tensor "
-        "memory"
+        description="register region read, M by K; wgmma reads shared memory too, tcgen05 shared or tensor memory"
     )
     b: str = Field(description="register region read, K by N; of wgmma and tcgen05 a shared region")
     c: str = Field(description="region that the product is added to, M by N, in registers; of tcgen05 in tensor memory")
