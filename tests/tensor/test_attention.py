@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from tests.faults.steps import Change, Match, drop, is_a, mutate, turn
-from tests.faults.verdicts import ONE_CTA, fault_of_run
+from tests.faults.texts import change_text
+from tests.faults.verdicts import ONE_CTA, fault_of_run, refusal_of
 from tests.nvcc.compile import compile_text, requires_nvcc
 from tilegen.dtypes import numpy_dtype
+from tilegen.errors import SpecError
 from tilegen.index import Index, Var, add, div, equal, mul
 from tilegen.interpret import Fault, interpret
 from tilegen.pipeline import load
@@ -130,7 +132,8 @@ FAULTS: dict[str, Planted] = {
     "a begins in lane 32": (
         lambda plan: mutate(plan, is_second_product, aim_a(lambda lane, e: (32, e))), "TG402", "begin at lane 32"),
     "a begins inside of a unit of columns": (
-        lambda plan: mutate(plan, is_second_product, aim_a(lambda lane, e: (lane, add(e, 2)))), "TG402", "begin at lane 0, column 385"),
+        lambda plan: mutate(plan, is_second_product, aim_a(lambda lane, e: (lane, add(e, 2)))), "TG402",
+        "begin at lane 0, column 385"),
 }  # fmt: skip
 
 
@@ -155,3 +158,80 @@ def test_a_step_along_k_that_is_too_short_gives_other_values() -> None:
     """The columns of two steps overlap, which nothing but the values shows."""
     change = aim_a(lambda lane, e: (lane, mul(div(e, 16), 8)))
     assert np.abs(run(mutate(plan_attention(), is_second_product, change)) - attention()).max() > 2**-5
+
+
+# ---------------------------------------------------------------- weights on the columns of their scores
+WHOLE = """          - copy: {src: "s[j % 2]", dst: x}                 # 4 times tcgen05.ld 32x32b.x32, or once x128
+          - reduce: {src: x, dst: top, axis: 1, op: max}
+"""
+WEIGHTS = """          - elementwise: {dst: x, expr: "exp2(fma(x, scale, -top))"}
+          - elementwise: {dst: l, expr: "l * m"}
+          - reduce: {src: x, dst: l, axis: 1, op: sum, accumulate: true}
+          - cast: {src: x, dst: w}
+          - copy: {src: w, dst: "p[j % 2]"}                 # p[j % 2] was read: odone of j - 2 came a trip ago
+"""
+MAXIMUM_BY_PARTS = """          - fill: {dst: top, value: -inf}
+          - for: {c: 4}
+            do:
+              - copy: {src: "s[j % 2, :, c*32 : +32]", dst: y}
+              - reduce: {src: y, dst: top, axis: 1, op: max, accumulate: true}
+"""
+WEIGHTS_BY_PARTS = """          - elementwise: {dst: l, expr: "l * m"}
+          - for: {e: 4}
+            do:
+              - let: {c: ORDER}
+              - copy: {src: "s[j % 2, :, c*32 : +32]", dst: y}
+              - elementwise: {dst: y, expr: "exp2(fma(y, scale, -top))"}
+              - reduce: {src: y, dst: l, axis: 1, op: sum, accumulate: true}
+              - cast: {src: y, dst: h}
+              - copy: {src: h, dst: "p[j % 2, :, c*32 : +32]"}
+"""
+STAGE = """              - wait: {barrier: "fk[j % 2]"}
+"""
+READ = """              - when: j > 1                                 # the weights on these columns were multiplied
+                do:
+                  - wait: {barrier: "odone[(j - 2) % 1]"}
+"""
+WIDE = ("  x: {scope: register", "  w: {scope: register")
+
+
+def lay_over(is_waited: bool = True, order: str = "") -> str:
+    """The spec with p over s, and both by parts of 32 columns in that ``order``, if one is given."""
+    end = '@TCol, 1@TLane, 1@TCol)]"'
+    text = change_text(
+        SPEC.read_text(encoding="utf-8"),
+        (f"(128{end}}}  # 384 to 511, two elements a column", f"(256{end}, over: [s]}}"),
+    )
+    text = change_text(text, (STAGE, STAGE + READ)) if is_waited else text
+    if not order:
+        return text
+    text = "\n".join(line for line in text.split("\n") if not line.startswith(WIDE))
+    return change_text(text, (WHOLE, MAXIMUM_BY_PARTS), (WEIGHTS, WEIGHTS_BY_PARTS.replace("ORDER", order)))
+
+
+@pytest.mark.parametrize("order", ["", "e"])
+def test_weights_may_lie_on_the_scores_that_they_are_made_of(order: str) -> None:
+    plan = plan_spec(load(lay_over(order=order), params=SIZES))
+    places = {m.name: m.offset_bytes for m in plan.memories if m.traits.has_cells}
+    assert places == {"s": 0, "o": 4 * 256, "p": 0}
+    assert np.abs(run(plan) - attention()).max() < 2**-7
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (lay_over(order="3 - e"), "TG404", "which nothing wrote since 'p' was written on these bytes"),
+        (lay_over(is_waited=False), "TG422", "writes tmem s (lane 0, element 0), which tcgen05 reads"),
+    ],
+    ids=["25 p is stored over s before s is loaded", "scores on weights that are still multiplied"],
+)
+def test_faults_of_two_buffers_on_the_same_columns(text: str, code: str, said: str) -> None:
+    fault = find_fault(plan_spec(load(text, params=SIZES)))
+    assert fault is not None and fault.code == code and said in fault.message, fault
+
+
+def test_a_buffer_stays_on_the_columns_of_those_that_it_lies_on() -> None:
+    of = '[{0}, 128, 128], layout: "S[({0}, 128, 128):(256@TCol'
+    text = change_text(lay_over(), (of.format(2), of.format(3)))
+    (found,) = refusal_of(SpecError, load, text, params=SIZES).diagnostics
+    assert (found.code, found.message) == ("TG310", "'p' takes 320 columns, but s have 256")

@@ -165,7 +165,7 @@ def _order_sums(
     lanes, chain = len(granules) // len(group), store.tensor.chain
     first = granules[::lanes, 0].tolist()
     own = zip(group.thread.tolist(), first, strict=True)
-    numbers = np.array([store.tensor.number((thread, at, atom.name)) for thread, at in own], np.int32)
+    numbers = np.array([store.tensor.number((thread, at, atom.name, store.family)) for thread, at in own], np.int32)
     number, agents = np.repeat(numbers, lanes)[:, None], np.repeat(agent, lanes)
     before, shadow = chain[granules], store.pool.shadow
     if not (before == number).all():
