@@ -119,6 +119,15 @@ __device__ __forceinline__ unsigned int_to_uint32(long long x)
     return (unsigned)(x < 0 ? 0 : x > 4294967295ll ? 4294967295ll : x);
 }
 
+//// is_elected
+// One thread of a warp whose 32 threads are all here: always the same one. The compiler then knows that it is one.
+__device__ __forceinline__ bool is_elected()
+{
+    unsigned elected;
+    asm volatile("{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.b32 %0, 1, 0, p;\n\t}" : "=r"(elected));
+    return elected;
+}
+
 //// keep_registers
 // The compiler leaves what is done with these registers on the side of this place where it stands.
 __device__ __forceinline__ void keep_register(float &x) { asm volatile("" : "+f"(x) :: "memory"); }
@@ -421,11 +430,59 @@ __device__ __forceinline__ void sync_cluster()
     asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
 }
 
+//// sync_role
+// The threads of a role meet at a named barrier of their own.
+__device__ __forceinline__ void sync_role(int barrier, int threads)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 //// sync_warpgroup
 // The 128 threads of a warpgroup meet. Barrier 0 is __syncthreads's.
 __device__ __forceinline__ void sync_warpgroup(int wgid)
 {
     asm volatile("bar.sync %0, 128;" ::"r"(wgid + 1) : "memory");
+}
+
+//// tcgen05_commit
+// The mbarrier gets one arrival when all products that this thread has started are done.
+__device__ __forceinline__ void tcgen05_commit(unsigned long long *bar)
+{
+    asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
+}
+
+//// tcgen05_descriptor
+// Where tcgen05.mma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte
+// offsets, version 1, swizzle of chunks of 16 or 32 bytes (PTX ISA, tcgen05: Shared memory descriptor).
+template <int leading, int stride, int swizzle, int chunk = 16>
+__device__ __forceinline__ unsigned long long tcgen05_descriptor(const void *smem)
+{
+    const unsigned long long mode = chunk == 32 ? 1 : swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle ==
+        32 ? 6 : 0;
+    const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
+    return mode << 61 | 1ull << 46 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
+}
+
+//// tcgen05_mma_f16
+// One thread starts C += A B, C = A B unless it adds: A and B where their descriptors say, C in tensor memory; `form`
+// is the instruction's descriptor.
+__device__ __forceinline__ void tcgen05_mma_f16(unsigned c, unsigned long long a, unsigned long long b,
+    unsigned form, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %4, 0;\n\t"
+                 "tcgen05.mma.cta_group::1.kind::f16 [%0], %1, %2, %3, adds;\n\t}"
+                 ::"r"(c), "l"(a), "l"(b), "r"(form), "r"((int)adds) : "memory");
+}
+
+//// tcgen05_mma_f16_cells
+// The same with A in tensor memory: row r in lane r, 8 columns from its address on.
+__device__ __forceinline__ void tcgen05_mma_f16_cells(unsigned c, unsigned a, unsigned long long b,
+    unsigned form, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %4, 0;\n\t"
+                 "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, adds;\n\t}"
+                 ::"r"(c), "r"(a), "l"(b), "r"(form), "r"((int)adds) : "memory");
 }
 
 //// tma_commit
@@ -511,6 +568,132 @@ template <int pending> __device__ __forceinline__ void tma_wait()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
+
+//// tmem_alloc
+// A warp takes columns of tensor memory, all 128 lanes of each, when there are so many; the address of the first goes
+// to shared memory.
+template <int columns> __device__ __forceinline__ void tmem_alloc(unsigned *base)
+{
+    asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(base)), "n"(columns) : "memory");
+}
+
+//// tmem_alloc_done
+// This CTA takes no more columns, so that another on the SM may.
+__device__ __forceinline__ void tmem_alloc_done()
+{
+    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
+}
+
+//// tmem_fence_after
+// What this thread does with tensor memory after comes after what it has been told of before.
+__device__ __forceinline__ void tmem_fence_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
+
+//// tmem_fence_before
+// What this thread did with tensor memory before comes before what is done by threads that it tells after.
+__device__ __forceinline__ void tmem_fence_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
+
+//// tmem_free
+// The warp that took columns gives them back.
+template <int columns> __device__ __forceinline__ void tmem_free(unsigned base)
+{
+    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(base), "n"(columns) : "memory");
+}
+
+//// tmem_load_128
+// Lane l of a warp gets 128 columns of lane l of the warp's 32 lanes; they are there after a wait.
+__device__ __forceinline__ void tmem_load_128(unsigned *x, unsigned at)
+{
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x128.b32 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, [%128];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]), "=r"(x[4]), "=r"(x[5]), "=r"(x[6]),
+                   "=r"(x[7]), "=r"(x[8]), "=r"(x[9]), "=r"(x[10]), "=r"(x[11]), "=r"(x[12]), "=r"(x[13]),
+                   "=r"(x[14]), "=r"(x[15]), "=r"(x[16]), "=r"(x[17]), "=r"(x[18]), "=r"(x[19]), "=r"(x[20]),
+                   "=r"(x[21]), "=r"(x[22]), "=r"(x[23]), "=r"(x[24]), "=r"(x[25]), "=r"(x[26]), "=r"(x[27]),
+                   "=r"(x[28]), "=r"(x[29]), "=r"(x[30]), "=r"(x[31]), "=r"(x[32]), "=r"(x[33]), "=r"(x[34]),
+                   "=r"(x[35]), "=r"(x[36]), "=r"(x[37]), "=r"(x[38]), "=r"(x[39]), "=r"(x[40]), "=r"(x[41]),
+                   "=r"(x[42]), "=r"(x[43]), "=r"(x[44]), "=r"(x[45]), "=r"(x[46]), "=r"(x[47]), "=r"(x[48]),
+                   "=r"(x[49]), "=r"(x[50]), "=r"(x[51]), "=r"(x[52]), "=r"(x[53]), "=r"(x[54]), "=r"(x[55]),
+                   "=r"(x[56]), "=r"(x[57]), "=r"(x[58]), "=r"(x[59]), "=r"(x[60]), "=r"(x[61]), "=r"(x[62]),
+                   "=r"(x[63]), "=r"(x[64]), "=r"(x[65]), "=r"(x[66]), "=r"(x[67]), "=r"(x[68]), "=r"(x[69]),
+                   "=r"(x[70]), "=r"(x[71]), "=r"(x[72]), "=r"(x[73]), "=r"(x[74]), "=r"(x[75]), "=r"(x[76]),
+                   "=r"(x[77]), "=r"(x[78]), "=r"(x[79]), "=r"(x[80]), "=r"(x[81]), "=r"(x[82]), "=r"(x[83]),
+                   "=r"(x[84]), "=r"(x[85]), "=r"(x[86]), "=r"(x[87]), "=r"(x[88]), "=r"(x[89]), "=r"(x[90]),
+                   "=r"(x[91]), "=r"(x[92]), "=r"(x[93]), "=r"(x[94]), "=r"(x[95]), "=r"(x[96]), "=r"(x[97]),
+                   "=r"(x[98]), "=r"(x[99]), "=r"(x[100]), "=r"(x[101]), "=r"(x[102]), "=r"(x[103]), "=r"(x[104]),
+                   "=r"(x[105]), "=r"(x[106]), "=r"(x[107]), "=r"(x[108]), "=r"(x[109]), "=r"(x[110]), "=r"(x[111]),
+                   "=r"(x[112]), "=r"(x[113]), "=r"(x[114]), "=r"(x[115]), "=r"(x[116]), "=r"(x[117]), "=r"(x[118]),
+                   "=r"(x[119]), "=r"(x[120]), "=r"(x[121]), "=r"(x[122]), "=r"(x[123]), "=r"(x[124]), "=r"(x[125]),
+                   "=r"(x[126]), "=r"(x[127])
+                 : "r"(at) : "memory");
+}
+
+//// tmem_load_32
+// Lane l of a warp gets 32 columns of lane l of the warp's 32 lanes; they are there after a wait.
+__device__ __forceinline__ void tmem_load_32(unsigned *x, unsigned at)
+{
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x32.b32 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, [%32];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]), "=r"(x[4]), "=r"(x[5]), "=r"(x[6]),
+                   "=r"(x[7]), "=r"(x[8]), "=r"(x[9]), "=r"(x[10]), "=r"(x[11]), "=r"(x[12]), "=r"(x[13]),
+                   "=r"(x[14]), "=r"(x[15]), "=r"(x[16]), "=r"(x[17]), "=r"(x[18]), "=r"(x[19]), "=r"(x[20]),
+                   "=r"(x[21]), "=r"(x[22]), "=r"(x[23]), "=r"(x[24]), "=r"(x[25]), "=r"(x[26]), "=r"(x[27]),
+                   "=r"(x[28]), "=r"(x[29]), "=r"(x[30]), "=r"(x[31])
+                 : "r"(at) : "memory");
+}
+
+//// tmem_store_32
+// Lane l of a warp writes 32 columns of lane l of the warp's 32 lanes; they are there after a wait.
+__device__ __forceinline__ void tmem_store_32(const unsigned *x, unsigned at)
+{
+    asm volatile("tcgen05.st.sync.aligned.32x32b.x32.b32 [%32], "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31};"
+                 :: "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]),
+                   "r"(x[7]), "r"(x[8]), "r"(x[9]), "r"(x[10]), "r"(x[11]), "r"(x[12]), "r"(x[13]),
+                   "r"(x[14]), "r"(x[15]), "r"(x[16]), "r"(x[17]), "r"(x[18]), "r"(x[19]), "r"(x[20]),
+                   "r"(x[21]), "r"(x[22]), "r"(x[23]), "r"(x[24]), "r"(x[25]), "r"(x[26]), "r"(x[27]),
+                   "r"(x[28]), "r"(x[29]), "r"(x[30]), "r"(x[31]),
+                   "r"(at) : "memory");
+}
+
+//// tmem_store_64
+// Lane l of a warp writes 64 columns of lane l of the warp's 32 lanes; they are there after a wait.
+__device__ __forceinline__ void tmem_store_64(const unsigned *x, unsigned at)
+{
+    asm volatile("tcgen05.st.sync.aligned.32x32b.x64.b32 [%64], "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63};"
+                 :: "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(x[4]), "r"(x[5]), "r"(x[6]),
+                   "r"(x[7]), "r"(x[8]), "r"(x[9]), "r"(x[10]), "r"(x[11]), "r"(x[12]), "r"(x[13]),
+                   "r"(x[14]), "r"(x[15]), "r"(x[16]), "r"(x[17]), "r"(x[18]), "r"(x[19]), "r"(x[20]),
+                   "r"(x[21]), "r"(x[22]), "r"(x[23]), "r"(x[24]), "r"(x[25]), "r"(x[26]), "r"(x[27]),
+                   "r"(x[28]), "r"(x[29]), "r"(x[30]), "r"(x[31]), "r"(x[32]), "r"(x[33]), "r"(x[34]),
+                   "r"(x[35]), "r"(x[36]), "r"(x[37]), "r"(x[38]), "r"(x[39]), "r"(x[40]), "r"(x[41]),
+                   "r"(x[42]), "r"(x[43]), "r"(x[44]), "r"(x[45]), "r"(x[46]), "r"(x[47]), "r"(x[48]),
+                   "r"(x[49]), "r"(x[50]), "r"(x[51]), "r"(x[52]), "r"(x[53]), "r"(x[54]), "r"(x[55]),
+                   "r"(x[56]), "r"(x[57]), "r"(x[58]), "r"(x[59]), "r"(x[60]), "r"(x[61]), "r"(x[62]),
+                   "r"(x[63]),
+                   "r"(at) : "memory");
+}
+
+//// tmem_wait_load
+// Until the loads of this warp from tensor memory have come.
+__device__ __forceinline__ void tmem_wait_load() { asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory"); }
+
+//// tmem_wait_store
+// Until the stores of this warp to tensor memory are there.
+__device__ __forceinline__ void tmem_wait_store() { asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory"); }
 
 //// wait_previous
 // Until the kernels launched before have ended; what they wrote is there.
