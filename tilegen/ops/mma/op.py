@@ -154,7 +154,7 @@ def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
     a, b = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b"))
     dtype = call.regions["a"].buffer.dtype
     if call.fields.atom != "auto" and (atom := named_atom(call)).a == TFLOAT32:
-        dtype = TFLOAT32_CUT if atom.kind == WGMMA else TFLOAT32
+        dtype = TFLOAT32_CUT if atom.kind in (WGMMA, TCGEN05) else TFLOAT32
     return Factors(a, b, dtype, call.regions["c"].buffer.dtype)
 
 

@@ -93,11 +93,12 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     atom = choose_tensor_atom(call)
     operands = {name: context.operand(call, name) for name in _SIDES}
     in_cells, (rows, columns, depth) = operands["a"].buffer.traits.has_cells, atom.shape
+    c = _find_columns(operands["c"], rows, columns)
     a_tile, a_base = (None, 0) if in_cells else describe_operand(operands["a"], rows, False, TCGEN05)
+    a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
     b_tile, b_base = describe_operand(operands["b"], columns, True, TCGEN05)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
-    c, b = _find_columns(operands["c"], rows, columns), find_starts(b_tile)
-    a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
+    b = find_starts(b_tile)
     var = Var(context.fresh("k_atom"), k) if k > 1 and is_rising(a, m, k) and is_rising(b, n, k) else None
     flat = (False, not in_cells, True)
     formals = Formals([operands[s] for s in _SIDES], flat, call.scope, [var.name] if var else [])
