@@ -28,7 +28,7 @@ specs: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# Compiles every spec to PTX, whole or with planted faults, and runs that in NumPy: two minutes of two cores, 1 GB each.
+# Compiles every spec to PTX, whole or with planted faults, and runs that in NumPy: four minutes of two cores, 1 GB each.
 # For one release of NVRTC: another one prints other PTX, which is as good, and faults may show in other ways.
 ptx: .venv/installed-ptx
 	$(BIN)/python -m pytest -m "slow or not slow" --numprocesses auto --dist worksteal tests/ptx

@@ -1,6 +1,7 @@
 """Traces on the GPU: orders of the proof in 32 CTAs, the longest waits beside predictions, and what stamps cost.
 
-python benchmarks/trace_cases.py --out DIR [NAME ..]: writes DIR/<device>.json, and DIR/<case>.trace.json of a few CTAs.
+python benchmarks/trace_cases.py --out DIR [NAME ..]: writes DIR/<device>.json; of a few CTAs
+DIR/<case>.svg and, as far as it shows, DIR/<case>.trace.json.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from tilegen.bench.measuring import Candidate, make_samplers, measure_spread, pa
 from tilegen.pipeline import Built
 from tilegen.plan import arrays, default_values
 from tilegen.spec.outline import launch_of
-from tilegen.tracing.files import keep_ctas, trace_text
+from tilegen.tracing.files import keep_part, trace_text
+from tilegen.tracing.picture import find_end, trace_picture
 from tilegen.tracing.readings import Tracing, buffer_bytes, choose_clusters
 from tilegen.tracing.running import Stamps, bind_traced, draw_inputs, judge_stamps, run_on_gpu, with_stamps
 from tilegen.tracing.sites import Stamped, place_stamps
@@ -85,8 +87,9 @@ def prepare(case: TraceCase, arch: str) -> Prepared:
 def judge(built: Built, stamps: Stamps, path: Path) -> dict[str, Any]:
     """What the stamps say, and the file of a few CTAs. Runs in a process of its own."""
     traced = judge_stamps(built, stamps)
-    kept = keep_ctas(traced.data, KEPT_CTAS)
-    path.write_text(trace_text(kept), encoding="utf-8")
+    kept = keep_part(traced.data, KEPT_CTAS)
+    path.write_text(trace_text(keep_part(kept, KEPT_CTAS, find_end(kept))), encoding="utf-8")
+    path.with_suffix("").with_suffix(".svg").write_text(trace_picture(kept) + "\n", encoding="utf-8")
     about = traced.data["otherData"]
     broken = [
         {"late_ns": b.late_ns, "first": str(b.claim.first), "second": str(b.claim.second)} for b in traced.orders.broken

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +23,8 @@ class WrongMeter(GpuMeter):
     wrongs: tuple[tuple[str, str], ...] = ()
     log: str = ""
 
-    @contextmanager
-    def open(self) -> Iterator[GpuBench]:
-        with super().open() as bench:
-            yield WrongBench(bench.session, self)
+    def open(self) -> GpuBench:
+        return WrongBench(super().open().session, self)
 
 
 class WrongBench(GpuBench):

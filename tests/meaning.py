@@ -334,6 +334,12 @@ def decode_paged(Q: Array, KC: Array, VC: Array, pages: Array, lens: Array, scal
     return out
 
 
+def grouped_gemm(offsets: Array, A: Array, B: Array) -> Array:
+    """The rows of each expert times the transpose of its matrix."""
+    ends = offsets.astype(np.int64)
+    return np.concatenate([A[i:j] @ b.T for (i, j), b in zip(pairwise(ends.tolist()), B, strict=True)])
+
+
 def histogram(X: Array) -> Array:
     return np.bincount(X.astype(np.int64), minlength=256).astype(np.float64)
 
@@ -359,7 +365,7 @@ PASSES = {
     f.__name__: f
     for f in (
         layernorm_backward, gemm_split_k, gemm_split, sum_all, max_columns, squared_error, attention_backward, scan,
-        offsets_of_counts, column_sum_atomic, decode_paged, histogram, moe_route, moe_permute,
+        offsets_of_counts, column_sum_atomic, decode_paged, grouped_gemm, histogram, moe_route, moe_permute,
     )
 }  # fmt: skip
 

@@ -29,6 +29,8 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorFence,
+    TensorMma,
     Tma,
     UnknownStep,
     Wait,
@@ -105,12 +107,20 @@ def _tma(step: Tma) -> str:
     return f"Tma {place} <- {box}, {_slot(step.done)}{peers}" if step.done else f"Tma {box} <- {place}"
 
 
+def _tensor_mma(step: TensorMma) -> str:
+    return _products("TensorMma", step)
+
+
 def _wgmma(step: Wgmma) -> str:
+    return _products("Wgmma", step)
+
+
+def _products(word: str, step: Wgmma | TensorMma) -> str:
     sides = " ".join(
         _ref(ref) + (f" along {lies.along} in {lies.swizzle_bytes} bytes" if lies else "")
         for ref, lies in ((step.a, step.a_lies), (step.b, step.b_lies))
     )
-    return f"Wgmma {_ref(step.c)} += {sides}, where it adds {step.accumulate}, via {step.via.name}"
+    return f"{word} {_ref(step.c)} += {sides}, where it adds {step.accumulate}, via {step.via.name}"
 
 
 LINES: dict[type, Callable[[Any], str]] = {
@@ -128,6 +138,8 @@ LINES: dict[type, Callable[[Any], str]] = {
     Shuffle: lambda step: f"Shuffle {_ref(step.dst)} <- {_ref(step.src)} x{step.elems}, lanes {step.lanes} {step.way}",
     Mma: lambda step: f"Mma {_ref(step.c)} += {_ref(step.a)} {_ref(step.b)}, via {step.via.name}",
     Wgmma: _wgmma,
+    TensorMma: _tensor_mma,
+    TensorFence: lambda step: f"TensorFence {step.side}",
     Sync: lambda step: f"Sync {step.who}",
     Fence: lambda step: "Fence",
     Tma: _tma,

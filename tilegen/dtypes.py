@@ -29,6 +29,7 @@ class DType:
         return self.typedef.partition(";")[0].removeprefix("typedef ").rpartition(" ")[0] or self.c
 
 
+FACTOR = "float8_e8m0fnu"  # of scale factors: powers of two alone, from 2^-127 to 2^127; no sign, no zero; 255 is NaN
 _TABLE = (
     DType("bool", 8, "bool", kind="bool"),
     DType("int8", 8, "signed char", kind="int"),
@@ -43,6 +44,7 @@ _TABLE = (
     DType("bfloat16", 16, "bfloat16_t", "typedef unsigned short bfloat16_t;  // the upper 16 bits of a float"),
     DType("float8_e4m3fn", 8, "float8_e4m3_t", "typedef unsigned char float8_e4m3_t;  // 4 exponent, 3 mantissa bits"),
     DType("float8_e5m2", 8, "float8_e5m2_t", "typedef unsigned char float8_e5m2_t;  // 5 exponent, 2 mantissa bits"),
+    DType(FACTOR, 8, "float8_e8m0_t", "typedef unsigned char float8_e8m0_t;  // an exponent: 2 to the power x - 127"),
     DType("float32", 32, "float"),
     DType("float64", 64, "double"),
     DType("complex64", 64, "float2", kind="complex"),
@@ -65,6 +67,16 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
         found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
         return found
+
+
+def powers_of_two(numbers: Any) -> np.ndarray[Any, Any]:
+    """Factors near 1 by whole numbers: powers of two from 2^-4 to 2^3, whose products with others are exact.
+
+    >>> powers_of_two(np.array([4, 5, 12])).astype("f4").tolist()
+    [1.0, 2.0, 1.0]
+    """
+    found: np.ndarray[Any, Any] = np.ldexp(1.0, np.asarray(numbers) % 8 - 4).astype(numpy_dtype(FACTOR))
+    return found
 
 
 @cache

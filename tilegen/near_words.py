@@ -15,6 +15,7 @@ _SYNONYMS = {
     "wg": "warpgroup", "lane": "laneid", "warp_id": "warpid", "tid": "tx", "fp32": "float32", "f32": "float32",
     "float": "float32", "fp16": "float16", "f16": "float16", "half": "float16", "bf16": "bfloat16", "fp64": "float64",
     "double": "float64", "int": "int32", "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "e8m0": "float8_e8m0fnu", "ue8m0": "float8_e8m0fnu",
     "name": "kernel", "block_dim": "threads", "target": "arch", "source": "src", "barrier": "sync",
     "from": "src", "to": "dst", "destination": "dst", "size": "shape", "dims": "shape", "type": "dtype",
     "memory": "scope", "space": "scope", "blocks": "grid", "blockIdx": "bx", "threadIdx": "tx", "tensor": "tmem",

@@ -24,12 +24,11 @@ from tilegen.ops.placement import (
     find_shared_room,
     place_memories,
 )
+from tilegen.ops.queued import explain_arrival, explain_queue, find_queues
 from tilegen.ops.tables import define_names, known_of_reads, list_tests, name_values
 from tilegen.ops.tensor_moves import fence_of
 from tilegen.ops.trusting import find_trust
 from tilegen.plan import (
-    PRODUCTS,
-    QUEUES,
     Arrive,
     Await,
     Commit,
@@ -234,6 +233,8 @@ class _Builder:
     def arrival(self, s: ArriveStatement, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""
         slot, line = Slot(self.outline.barriers[s.barrier.name], s.barrier.index), line_of(s)
+        own = self.outline.queues.get(self.part.name, ())
+        self.errors += map(SpecError, explain_arrival(s, own, self.part.name))
         thread, count = threads_of(s.scope, self.part.threads)
         first: Index = True if s.scope == "thread" else equal(thread, 0)
         if not s.to:
@@ -250,24 +251,9 @@ class _Builder:
 
     def queue(self, s: CommitStatement | WaitStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A commit or a wait, for the queue that it names or every one that is used there."""
-        used = [q for q in self.outline.queues.get(self.part.name, ()) if s.queue in ("", q)]
-        queues = [q for q in used if isinstance(s, WaitStatement) or not QUEUES[q].closes_itself]
-        is_commit, who = isinstance(s, CommitStatement), self.part.name
-        what = "commit closes" if is_commit else "wait waits for"
-        whose = f"role {who}" if who else "the kernel"
-        if not queues:
-            started, op = ("products", "mma") if s.queue == PRODUCTS else ("copies", "copy")
-            message = f"this {what} groups of asynchronous {started}, and {whose} has none"
-            hint = f"write 'async: true' on the {op}"
-            mine = (call for call in self.outline.calls if call.role == who)
-            if is_commit and s.queue != PRODUCTS and (used or any(call.barrier for call in mine)):
-                hint = "remove it: a TMA load reports to its barrier, and a TMA store closes its group itself"
-            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
-        if len(queues) > 1 and (PRODUCTS in queues or who):
-            kinds = "copies and products in flight" if PRODUCTS in queues else "two: cp.async copies and TMA stores"
-            message = f"this {what} groups of one queue, and {whose} has {kinds}"
-            hint = "commit: mma" if is_commit else "wait: {mma: N}, wait: {cp_async: N} or wait: {tma: N}"
-            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
+        queues = find_queues(s, own := self.outline.queues.get(self.part.name, ()))
+        has_barriers = any(call.role == self.part.name and call.barrier for call in self.outline.calls)
+        self.errors += map(SpecError, explain_queue(s, own, self.part.name, has_barriers))
         line = line_of(s)
         return when(
             s.when, *(Wait(q, s.pending, line) if isinstance(s, WaitStatement) else Commit(q, line) for q in queues)

@@ -192,3 +192,10 @@ def test_joined_accesses_move_what_the_single_ones_did():
             first = int(evaluate(a.byte, {"tx": 0})) // case["width"]
             seen.update(range(first, first + a.width_bytes // case["width"]))
         assert asked.keys() <= seen.keys() and (case["kind"] == "ld" or seen == asked)
+
+
+def test_sums_of_a_cta_are_loaded_by_the_threads_that_add_them():
+    """As many as an H200 counted when all threads had the sums, and one of each set of replicas added them."""
+    program = tilegen.load(Path(__file__).parents[2] / "specs" / "column_sum_atomic.yaml")
+    _, add = (one.spec for one in program.passes)
+    assert explain_plan(plan_spec(add), launch_of(add))["grid_totals"]["shared_ld"]["wavefronts"] == 4096

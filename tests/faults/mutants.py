@@ -52,6 +52,8 @@ from tilegen.plan import (
     Shuffle,
     Step,
     Sync,
+    TensorFence,
+    TensorMma,
     Tma,
     Wait,
     Wgmma,
@@ -173,7 +175,7 @@ def _changes(step: Step, scene: _Scene) -> Iterator[Change]:
     if isinstance(step, DATA):
         name = effects(step).instruction.name  # type: ignore[union-attr]
         yield "step dropped", f"{name} dropped", ()
-        begins_anew = isinstance(step, Wgmma) and step.accumulate is False
+        begins_anew = isinstance(step, Wgmma | TensorMma) and step.accumulate is False
         if {t.ref for t in effects(step).read} & {t.ref for t in effects(step).written} and not begins_anew:
             yield "step twice", f"{name} twice", (step, step)
     for field, ref, put in OF_OPERANDS.get(type(step), lambda step: ())(step):
@@ -225,7 +227,7 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
 
 
-DATA = (Move, Map, Compute, Shuffle, Mma, Wgmma, Tma)
+DATA = (Move, Map, Compute, Shuffle, Mma, Wgmma, TensorMma, Tma)
 
 
 def _of_compute(step: Compute) -> Iterator[Change]:
@@ -326,7 +328,7 @@ def _of_when(step: When) -> Iterator[Change]:
         yield "replicas add", f"{step.condition} dropped", step.body
 
 
-def _of_wgmma(step: Wgmma) -> Iterator[Change]:
+def _of_products(step: Wgmma | TensorMma) -> Iterator[Change]:
     """It adds where it did not, or the other way round; its operands lie in another swizzle, or at other strides."""
     yield "other integer", "adds the other way", (replace(step, accumulate=not_(step.accumulate)),)
     for field in ("a_lies", "b_lies"):
@@ -340,7 +342,9 @@ def _of_wgmma(step: Wgmma) -> Iterator[Change]:
 CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Sync: lambda step: [("sync dropped", step.who, ())],
     Fence: lambda step: [("sync dropped", "fence", ())],
-    Wgmma: _of_wgmma,
+    TensorFence: lambda step: [("fence dropped", step.side, ())],
+    Wgmma: _of_products,
+    TensorMma: _of_products,
     Commit: lambda step: [("commit dropped", step.queue, ())],
     Wait: _of_wait,
     Follow: lambda step: [("wait dropped", "previous", ())],
@@ -399,6 +403,9 @@ OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
         (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
     ],
     Wgmma: lambda step: [
+        (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
+    ],
+    TensorMma: lambda step: [
         (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
     ],
     Tma: _of_tma,

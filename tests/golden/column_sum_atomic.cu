@@ -75,6 +75,7 @@ __device__ __forceinline__ void sum_x_s(int tx, float *scratch_float32_512, floa
 {
     __align__(16) float acc[8];
     __align__(16) float parts[8];
+    float total[1];
     #pragma unroll
     for (int e = 0; e < 8; ++e) {
         acc[e] = 0.0f;
@@ -95,27 +96,27 @@ __device__ __forceinline__ void sum_x_s(int tx, float *scratch_float32_512, floa
         }
     }
     __syncthreads();
-    #pragma unroll
-    for (int f = 0; f < 8; ++f) {
+    if (tx < 8) {
         #pragma unroll
-        for (int w = 0; w < 2; ++w) {
-            *(float4 *)&parts[w * 4] = *(const float4 *)&scratch_float32_512[(tx & 7) * 64 + f * 8 + w * 4];
+        for (int f = 0; f < 8; ++f) {
+            #pragma unroll
+            for (int w = 0; w < 2; ++w) {
+                *(float4 *)&parts[w * 4] =
+                    *(const float4 *)&scratch_float32_512[(tx & 7) * 64 + f * 8 + w * 4];
+            }
+            total[0] = parts[0];
+            #pragma unroll
+            for (int w = 0; w < 7; ++w) {
+                total[0] = total[0] + parts[w + 1];
+            }
+            s[f] = total[0];
         }
-        acc[f] = parts[0];
-        #pragma unroll
-        for (int w = 0; w < 7; ++w) {
-            acc[f] = acc[f] + parts[w + 1];
-        }
-    }
-    #pragma unroll
-    for (int f = 0; f < 8; ++f) {
-        s[f] = acc[f];
     }
 }
 
 __device__ __forceinline__ void add_copy_s_S(int tx, const float (&s)[8], float *S)
 {
-    if (tx >> 3 == 0) {
+    if (tx < 8) {
         #pragma unroll
         for (int f = 0; f < 2; ++f) {
             red_global_add_v4_f32(&S[(tx & 7) * 8 + f * 4], &s[f * 4]);
@@ -131,7 +132,7 @@ column_sum_atomic_add(const bfloat16_t *__restrict__ X, float *__restrict__ S, i
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
     __align__(16) float x[64];  // S[(8, 32, 8, 8):(8, 8@tx, 1@tx, 1)] [256, 64]
-    __align__(16) float s[8];  // S[(8, 8):(1@tx, 1)] + R[32:8@tx] [1, 64]
+    __align__(16) float s[8];  // S[(8, 8):(1@tx, 1)] [1, 64]
 
     cast_X_x(tx, by, M, x, &X[by * 131072 + bx * 64]);  // cast X[by*256 : +256, bx*64 : +64] -> x
     sum_x_s(tx, scratch_float32_512, s, x);  // reduce x -> s

@@ -105,6 +105,13 @@ __device__ __forceinline__ half_t float_to_half(float x)
     return y;
 }
 
+//// floor_div
+// The quotient rounded down.
+template <typename T> __device__ __forceinline__ T floor_div(T a, T b)
+{
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
 //// half_to_float
 __device__ __forceinline__ float half_to_float(half_t x)
 {
@@ -206,6 +213,16 @@ __device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem
     const unsigned long long mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
     const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
     return mode << 62 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
+}
+
+//// max_int
+// The larger of two ints, found among unsigned ones: a compiler that joins min and max would lose the sign of -x.
+__device__ __forceinline__ int max_int(int a, int b)
+{
+    int y;
+    asm("{ .reg .b32 p, q; xor.b32 p, %1, 0x80000000; xor.b32 q, %2, 0x80000000; max.u32 p, p, q; "
+        "xor.b32 %0, p, 0x80000000; }" : "=r"(y) : "r"(a), "r"(b));
+    return y;
 }
 
 //// mbarrier_arrive
@@ -445,11 +462,19 @@ __device__ __forceinline__ void sync_warpgroup(int wgid)
 }
 
 //// tcgen05_commit
-// The mbarrier gets one arrival when all products that this thread has started are done.
+// The mbarrier gets one arrival when all products and copies to tensor memory that this thread has started are done.
 __device__ __forceinline__ void tcgen05_commit(unsigned long long *bar)
 {
     asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];"
                  ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
+}
+
+//// tcgen05_cp_32x128b_warpx4
+// One thread starts a copy of 32 rows of 16 bytes, where a descriptor says, to 4 columns of lanes 0 to 31, and again to
+// each 32 lanes after them.
+__device__ __forceinline__ void tcgen05_cp_32x128b_warpx4(unsigned at, unsigned long long rows)
+{
+    asm volatile("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;" ::"r"(at), "l"(rows) : "memory");
 }
 
 //// tcgen05_descriptor
@@ -461,7 +486,9 @@ __device__ __forceinline__ unsigned long long tcgen05_descriptor(const void *sme
     const unsigned long long mode = chunk == 32 ? 1 : swizzle == 128 ? 2 : swizzle == 64 ? 4 : swizzle ==
         32 ? 6 : 0;
     const unsigned start = (unsigned)__cvta_generic_to_shared(smem) >> 4 & 0x3fff;
-    return mode << 61 | 1ull << 46 | (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16 | start;
+    const unsigned long long offsets =
+        (unsigned long long)(stride >> 4) << 32 | (unsigned long long)(leading >> 4) << 16;
+    return mode << 61 | 1ull << 46 | offsets | start;
 }
 
 //// tcgen05_mma_f16
@@ -483,6 +510,17 @@ __device__ __forceinline__ void tcgen05_mma_f16_cells(unsigned c, unsigned a, un
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %4, 0;\n\t"
                  "tcgen05.mma.cta_group::1.kind::f16 [%0], [%1], %2, %3, adds;\n\t}"
                  ::"r"(c), "r"(a), "l"(b), "r"(form), "r"((int)adds) : "memory");
+}
+
+//// tcgen05_mma_mxf8f6f4
+// As the one without factors; element k of a row is multiplied by the factor of k / 32, a power of two, of which tensor
+// memory has one for each row.
+__device__ __forceinline__ void tcgen05_mma_mxf8f6f4(unsigned c, unsigned long long a, unsigned long long b,
+    unsigned form, unsigned sfa, unsigned sfb, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %6, 0;\n\t"
+                 "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale.block32 [%0], %1, %2, %3, [%4], [%5], adds;\n\t}"
+                 ::"r"(c), "l"(a), "l"(b), "r"(form), "r"(sfa), "r"(sfb), "r"((int)adds) : "memory");
 }
 
 //// tma_commit
@@ -647,6 +685,28 @@ __device__ __forceinline__ void tmem_load_32(unsigned *x, unsigned at)
                    "=r"(x[14]), "=r"(x[15]), "=r"(x[16]), "=r"(x[17]), "=r"(x[18]), "=r"(x[19]), "=r"(x[20]),
                    "=r"(x[21]), "=r"(x[22]), "=r"(x[23]), "=r"(x[24]), "=r"(x[25]), "=r"(x[26]), "=r"(x[27]),
                    "=r"(x[28]), "=r"(x[29]), "=r"(x[30]), "=r"(x[31])
+                 : "r"(at) : "memory");
+}
+
+//// tmem_load_64
+// Lane l of a warp gets 64 columns of lane l of the warp's 32 lanes; they are there after a wait.
+__device__ __forceinline__ void tmem_load_64(unsigned *x, unsigned at)
+{
+    asm volatile("tcgen05.ld.sync.aligned.32x32b.x64.b32 "
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, [%64];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]), "=r"(x[4]), "=r"(x[5]), "=r"(x[6]),
+                   "=r"(x[7]), "=r"(x[8]), "=r"(x[9]), "=r"(x[10]), "=r"(x[11]), "=r"(x[12]), "=r"(x[13]),
+                   "=r"(x[14]), "=r"(x[15]), "=r"(x[16]), "=r"(x[17]), "=r"(x[18]), "=r"(x[19]), "=r"(x[20]),
+                   "=r"(x[21]), "=r"(x[22]), "=r"(x[23]), "=r"(x[24]), "=r"(x[25]), "=r"(x[26]), "=r"(x[27]),
+                   "=r"(x[28]), "=r"(x[29]), "=r"(x[30]), "=r"(x[31]), "=r"(x[32]), "=r"(x[33]), "=r"(x[34]),
+                   "=r"(x[35]), "=r"(x[36]), "=r"(x[37]), "=r"(x[38]), "=r"(x[39]), "=r"(x[40]), "=r"(x[41]),
+                   "=r"(x[42]), "=r"(x[43]), "=r"(x[44]), "=r"(x[45]), "=r"(x[46]), "=r"(x[47]), "=r"(x[48]),
+                   "=r"(x[49]), "=r"(x[50]), "=r"(x[51]), "=r"(x[52]), "=r"(x[53]), "=r"(x[54]), "=r"(x[55]),
+                   "=r"(x[56]), "=r"(x[57]), "=r"(x[58]), "=r"(x[59]), "=r"(x[60]), "=r"(x[61]), "=r"(x[62]),
+                   "=r"(x[63])
                  : "r"(at) : "memory");
 }
 

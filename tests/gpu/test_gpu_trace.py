@@ -36,7 +36,7 @@ def test_every_order_holds(name: str) -> None:
     traced = trace_built(built_of(name), TraceWishes())
     orders = traced.orders
     assert orders.hold, orders.broken[:3]
-    assert orders.by_clock + orders.by_timer > 100 and not traced.full
+    assert orders.by_clock + orders.by_timer > 70 and not traced.full
     assert default_values(traced.built.spec.params) == traced.data["otherData"]["params"]
 
 

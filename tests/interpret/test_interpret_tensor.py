@@ -132,19 +132,19 @@ def test_a_planted_fault_is_found(what: str) -> None:
 
 
 # ---- what a warpgroup stores, a product goes on with
-SUMS = Sums()
-PARTS, M = SUMS.parts, SUMS.memories
+ALL_LANES = Sums()
+PARTS, M = ALL_LANES.parts, ALL_LANES.memories
 tx, lane = Var("tx", 128), Var("laneid", 32)
 
 
 def test_a_product_adds_to_what_was_stored() -> None:
-    drawn = SUMS.draw()
-    _, values = run(SUMS.plan(), drawn).written["C"]
-    assert np.array_equal(values.reshape(128, SUMS.n), product_of(drawn) + drawn["X"])
+    drawn = ALL_LANES.draw()
+    _, values = run(ALL_LANES.plan(), drawn).written["C"]
+    assert np.array_equal(values.reshape(128, ALL_LANES.n), product_of(drawn) + drawn["X"])
 
 
 def text(**changed: tuple[Step, ...]) -> Callable[[], Plan]:
-    return lambda: SUMS.text(**changed)
+    return lambda: ALL_LANES.text(**changed)
 
 
 def first_of(part: str) -> tuple[Step, ...]:
@@ -158,7 +158,7 @@ def only(condition: Index, part: str) -> tuple[Step, ...]:
 
 
 (PUT,), (GET,), (PRODUCT, *_) = PARTS["put"], PARTS["get"], first_of("multiply")
-WINDOW, SMALL = mul(warp, 32), replace(SUMS, columns=32)
+WINDOW, SMALL = mul(warp, 32), replace(ALL_LANES, columns=32)
 NARROW = replace(PRODUCT, atom="tcgen05.m128n16k16.f32.bf16.bf16", b_lies=lies(16, "bfloat16"))
 WRITE_H = (Map(FILL, M["h"][3], (), 1, 0),)
 WRITE_A = (Map(FILL, M["w"][0], (), 8, 0), Move(M["sa"][tx * 8], M["w"][0], 8))
@@ -185,9 +185,9 @@ OF_SUMS: dict[str, tuple[Callable[[], Plan], str, str, tuple[str, ...]]] = {
         lambda: SMALL.text(get=(replace(PUT, dst=SMALL.memories["other"][WINDOW, 0], elems=16),)), "TG401",
         "column 47 of tensor memory, of which 32 are allocated", ()),
     "30 lanes of another allocation": (
-        lambda: replace(SUMS.plan(), tensor_columns=128), "TG411", "64 columns, of which 128 are allocated", ()),
+        lambda: replace(ALL_LANES.plan(), tensor_columns=128), "TG411", "64 columns, of which 128 are allocated", ()),
     "columns that are no power of two": (
-        lambda: replace(SUMS.plan(), tensor_columns=96), "TG412", "96 columns of tensor memory", ()),
+        lambda: replace(ALL_LANES.plan(), tensor_columns=96), "TG412", "96 columns of tensor memory", ()),
     "32 adds in the first trip": (
         text(put=(), wait_st=()), "TG404", "which nothing wrote", ()),
     # ---- loads and stores
@@ -286,7 +286,7 @@ OF_SUMS: dict[str, tuple[Callable[[], Plan], str, str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("what", OF_SUMS)
 def test_a_fault_of_a_warpgroup_is_found(what: str) -> None:
     planted, code, words, due = OF_SUMS[what]
-    fault = fault_of_run(lambda: run(planted(), SUMS.draw()))
+    fault = fault_of_run(lambda: run(planted(), ALL_LANES.draw()))
     assert fault is not None, "not found"
     assert (fault.code, fault.insert) == (code, due), fault
     assert words in fault.message, fault
@@ -297,9 +297,11 @@ def test_a_commit_tells_of_its_products_and_of_nothing_else() -> None:
     fill = (Map(FILL, M["w"][0], (), 8, 0),)
     wrote = elected(*fill, Move(M["spare"][0], M["w"][0], 8), threads=128)
     look = Move(M["w"][0], M["spare"][0], 8)
-    fault = fault_of_run(lambda: run(SUMS.text(commit=(wrote, *PARTS["commit"]), leave=(look,)), SUMS.draw()))
+    fault = fault_of_run(lambda: run(ALL_LANES.text(commit=(wrote, *PARTS["commit"]), leave=(look,)), ALL_LANES.draw()))
     assert fault is not None and fault.code == "TG403" and "warp 0 lane 0 wrote" in fault.message
-    assert fault_of_run(lambda: run(SUMS.text(hear=(*PARTS["hear"], *fill, *WRITE_A[1:])), SUMS.draw())) is None
+    assert (
+        fault_of_run(lambda: run(ALL_LANES.text(hear=(*PARTS["hear"], *fill, *WRITE_A[1:])), ALL_LANES.draw())) is None
+    )
 
 
 def test_trips_are_left_out_where_nothing_more_is_in_flight() -> None:
@@ -312,16 +314,16 @@ def test_trips_are_left_out_where_nothing_more_is_in_flight() -> None:
 
 def test_trips_are_not_left_out_where_products_pile_up() -> None:
     k = Var("k", 40)
-    plan = SUMS.text(multiply=(Repeat(k, 40, PARTS["multiply"]),))
-    given = {name: (lambda at, x=x: x.reshape(-1)[at]) for name, x in SUMS.draw().items()}
+    plan = ALL_LANES.text(multiply=(Repeat(k, 40, PARTS["multiply"]),))
+    given = {name: (lambda at, x=x: x.reshape(-1)[at]) for name, x in ALL_LANES.draw().items()}
     interpret(plan, ONE_CTA, given)
     with pytest.raises(Unsteady):
         interpret(plan, ONE_CTA, given, trips=Trips({"k": (Recurrence(2), 4)}))
 
 
 def test_a_log_has_products_commits_and_loads() -> None:
-    drawn = SUMS.draw()
-    found = record(SUMS.plan(), ONE_CTA, {name: (lambda at, x=x: x.reshape(-1)[at]) for name, x in drawn.items()})
+    drawn = ALL_LANES.draw()
+    found = record(ALL_LANES.plan(), ONE_CTA, {name: (lambda at, x=x: x.reshape(-1)[at]) for name, x in drawn.items()})
     assert found.fault is None
     told = [(e.what, e.scope or e.barrier, e.threads) for e in found.events if e.what != "sync"]
     assert told == [

@@ -337,6 +337,29 @@ def test_right_rings_are_right() -> None:
         assert (is_bad(program, barriers), verdict(program, barriers)) == ("", ""), seed
 
 
+def spell(text: str) -> tuple[Op, ...]:
+    """Ops by their names, with an accumulator or an mbarrier, and a parity."""
+    found = (word.split("-") for word in text.split())
+    return tuple(Op(kind, *map(int, numbers)) for kind, *numbers in found)
+
+
+FILL_AND = "fill async sync arrive-0 "
+TAKE = "after ld-0 wait::ld use before sync "
+LATE = {
+    "commits at two slots arrive in any order": (
+        "wait-0-0 after mul-0 commit-1 commit-2 wait-3-0 after mul-0 commit-1",
+        FILL_AND + "wait-2-0 " + TAKE + "arrive-3 wait-1-1 " + TAKE),
+    "a commit that may not have come is counted upon": (
+        "commit-0 commit-0 wait-0-0 after mul-0 commit-1", FILL_AND + "wait-1-0 " + TAKE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_an_arrival_of_a_commit_may_be_late(what: str) -> None:
+    multiply, other = map(spell, LATE[what])
+    assert is_bad((multiply, other), 4) and verdict((multiply, other), 4) == "TG434"
+
+
 if __name__ == "__main__":
     import sys
     from collections import Counter

@@ -180,6 +180,7 @@ SCHEMAS = {
     "squared_error": "(Tensor X, Tensor Y) -> Tensor", "sum_all": "(Tensor X) -> Tensor",
     "column_sum_atomic": "(Tensor X) -> Tensor",
     "decode_paged": "(Tensor Q, Tensor KC, Tensor VC, Tensor pages, Tensor lens, *, float scale=0.12751743) -> Tensor",
+    "grouped_gemm": "(Tensor offsets, Tensor A, Tensor B, Tensor(a0!) D) -> ()",
     "histogram": "(Tensor X) -> Tensor", "moe_permute": "(Tensor ids) -> (Tensor, Tensor, Tensor)",
     "moe_route": "(Tensor X) -> (Tensor, Tensor, Tensor)", "offsets_of_counts": "(Tensor counts) -> Tensor",
     "scan": "(Tensor X) -> Tensor",

@@ -109,6 +109,9 @@ def gemm_scaled(A: Array, B: Array, scale: Array) -> Array:
 MEANT: dict[str, Function] = PASSES | {
     "gemm_scaled": gemm_scaled, "added": lambda X: X, "two_ways": lambda X: X,
 }  # fmt: skip
+GROUPED = read_program(
+    "grouped_gemm", ("default: 640", "default: 300"), ("E: 4, N: 512, K: 256", "E: 3, N: 512, K: 64")
+)
 
 
 # ---------------------------------------------------------------- faults of the text
@@ -197,6 +200,36 @@ BUILT: Mapping[str, Fault] = {
         ATTENTION, (('"L[by, row : +4]", expr', '"L[by, row : +4]", when: row + 4 <= S, expr'),),
         "TG429", "pass 'delta' leaves L[0, 128] unwritten", 61,
     ),
+    "tiles of experts without the guard that keeps them apart": Fault(
+        GROUPED, (("when: prior <= x ", "when: 0 <= x "),), "TG441", "nothing tells these apart", 17
+    ),
+    "tiles of rows that overlap": Fault(
+        GROUPED, (("offsets[e] + i*128", "offsets[e] + i*127"),), "TG417", "D[0, 127, 0] is owned by"
+    ),
+    "the rows of another expert's end": Fault(
+        GROUPED, (('"offsets[e + 1]"', '"offsets[min(e + 2, E)]"'),), "TG441", "the piece of offsets", 8
+    ),
+    "a map that is read before the pass before ends": Fault(
+        GROUPED, (("      - wait: previous   # by every thread, as all read the map\n", ""),),
+        "TG440", "a let reads 'total' while the kernel before may still write it", 19,
+    ),
+    "a ragged tile that TMA stores": Fault(
+        GROUPED, (("variant: tma, when: r + 64 <= end}", "variant: tma, when: r < end}"),),
+        "TG207", "the region ends", 11,
+    ),
+    "a whole tile that is a row too long": Fault(
+        GROUPED, (("when: r + 64 <= end}", "when: r + 63 <= end}"),), "TG441", "D", 9
+    ),
+    "a ragged tile without its limit": Fault(
+        GROUPED, (('"D[r : +64 < end, n*256', '"D[r : +64, n*256'),), "TG441", "D", 10
+    ),
+    "counts that are read before they are there": Fault(GROUPED, (("      - sync: cta\n", ""),), "TG403", "ends"),
+    "an expert that there is not": Fault(
+        GROUPED, (('"min(z, E - 1)"', '"z"'),), "TG442", "'expert' holds values 0 : 3", 4
+    ),
+    "stages counted from 0 in each tile": Fault(
+        GROUPED, (("first: t // bx_count * kt", "first: t * kt"),), "TG413", "free"
+    ),
 }  # fmt: skip
 COMPARED: Mapping[str, Fault] = {
     "the pass's own count of CTAs for that of the pass before": Fault(
@@ -233,11 +266,37 @@ COMPARED: Mapping[str, Fault] = {
         WIDE, (("wgid*64 : +64, bx*128 : +128]", "wgid*64 : +64, (N // 128 - 1 - bx)*128 : +128]"),),
         "TG428", "D[0, 0] is",
     ),
+    "tiles that begin a row late": Fault(
+        GROUPED, (("offsets[e] + i*128", "offsets[e] + i*128 + 1"),), "TG428", "D[0, 0] is written by no CTA"
+    ),
+    "columns of a matrix swapped": Fault(
+        GROUPED, (('"B[e, n*256', '"B[e, (tn - 1 - n)*256'),), "TG428", "D[0, 0] is"
+    ),
+    "the matrix of another expert": Fault(
+        GROUPED, (('"B[e, n*256', '"B[min(e + 1, E - 1), n*256'),), "TG428", "D[0, 0] is", 1
+    ),
+    "tiles of whole length that nobody stores": Fault(
+        GROUPED, (("when: r + 64 <= end}", "when: r + 64 < end}"),), "TG428", "is written by no CTA", 12
+    ),
+    "tiles of a row less that nobody stores": Fault(
+        GROUPED, (("when: r + 64 > end}", "when: r + 63 > end}"),), "TG428", "is written by no CTA"
+    ),
+    "tiles counted down, of experts": Fault(
+        GROUPED, (("(hi - lo + 127) // 128", "(hi - lo) // 128"),), "TG428", "is written by no CTA", 16
+    ),
+    "tiles of the next expert": Fault(GROUPED, (("index(0) >= x", "index(0) > x"),), "TG428", "is written by no CTA"),
+    "tiles before an expert with its own": Fault(
+        GROUPED, (("min(upto - n, 524288)", "min(upto, 524288)"),), "TG428", "is written by no CTA"
+    ),
+    "the last tile of rows left out": Fault(
+        GROUPED, (('"min(total[0], ', '"min(max(total[0] - 1, 0), '),), "TG428", "is written by no CTA"
+    ),
     # 0 would do: rows of Q and dO past S are zeros, and what is multiplied by them may be any finite number.
     "padding of -inf for inf": Fault(ATTENTION, (("x, inf)", "x, -inf)"),), "TG428", "is nan", 61),
 }  # fmt: skip
 # No faults: the same terms in another order, which is the same in every run.
 SAME: Mapping[str, Fault] = {
+    "a clamp that the guard makes needless": Fault(GROUPED, (('"max(x - prior, 0)"', '"x - prior"'),), ""),
     "parts in the other order": Fault(SPLIT, (('x: "sums[p, by*2', 'x: "sums[P - p, by*2'),), ""),
     "each part at another's place, by both passes": Fault(
         SPLIT, (('dst: "sums[bz, by*128', 'dst: "sums[P - 1 - bz, by*128'),), ""

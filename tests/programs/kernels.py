@@ -26,11 +26,12 @@ SMALL: dict[str, tuple[Mapping[str, int], ...]] = {
     "column_sum_atomic": ({"M": 300, "N": 256}, {"M": 1, "N": 256}, {"M": 513, "N": 512}),
     "squared_error": ({"M": 300, "N": 7}, {"M": 1, "N": 1}, {"M": 64, "N": 1025}),
     "attention_backward": ({"BH": 1, "S": 130}, {"BH": 1, "S": 190, "causal": 1}),
+    "grouped_gemm": ({"T": 300, "E": 3, "N": 256, "K": 128}, {"T": 1, "E": 1, "N": 256, "K": 64}),
     "decode_paged": ({"B": 2, "MAXP": 12, "PAGES": 40, "HK": 1}, {"B": 1, "MAXP": 1, "PAGES": 1, "HK": 1}),
 }
 
 
-SLOW = {"attention_backward", "decode_paged"}  # half a minute to prove
+SLOW = {"attention_backward", "decode_paged", "grouped_gemm"}  # half a minute to prove
 BY_NAME = {path.stem: path for path in PROGRAMS}
 SUM_ALL, LAYERNORM = BY_NAME["sum_all"], BY_NAME["layernorm_backward"]
 

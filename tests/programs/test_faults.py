@@ -8,6 +8,7 @@ from programs.faults import (
     ATTENTION,
     BUILT,
     COMPARED,
+    GROUPED,
     LEAVE,
     MEANT,
     PLANTED,
@@ -23,10 +24,10 @@ from tilegen.pipeline import BuiltProgram, build
 from tilegen.proofs import prove
 from tilegen.verifying.programs import run_together
 
+LONG = (ATTENTION, GROUPED)  # half a minute to prove
 OF_TEXTS = {**BUILT, **COMPARED}
 CASES = [
-    pytest.param(name, marks=[pytest.mark.slow] if fault.right == ATTENTION else [])  # half a minute to prove
-    for name, fault in OF_TEXTS.items()
+    pytest.param(name, marks=[pytest.mark.slow] if fault.right in LONG else []) for name, fault in OF_TEXTS.items()
 ]
 
 
@@ -75,7 +76,9 @@ def test_a_fault_is_found_and_named_and_its_repair_is_right(name):
 
 
 @pytest.mark.sweep(1)
-@pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if SAME[name].right in LONG else []) for name in SAME]
+)
 def test_another_order_of_the_parts_is_the_same_sum(name):
     assert compare(SAME[name].wrong) == compare_repaired(SAME[name].right) == []
 

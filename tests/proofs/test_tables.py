@@ -127,6 +127,10 @@ FAULTS = {
     "the clamp of -1 dropped": (
         "decode_paged", "TG207", ('"max(0, pages[bz, first + j*4 + warpid])"', '"pages[bz, first + j*4 + warpid]"'),
     ),
+    "the guard of tiles that a map names": ("grouped_gemm", "TG441", ("when: prior <= x ", "when: 0 <= x ")),
+    "a ragged tile of an expert by TMA": (
+        "grouped_gemm", "TG207", ("variant: tma, when: r + 64 <= end}", "variant: tma, when: r < end}"),
+    ),
     "limit without clip": ("ragged_scale", "TG212", (", edge: clip", "")),
 }  # fmt: skip
 

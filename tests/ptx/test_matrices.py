@@ -7,8 +7,8 @@ import pytest
 
 from tests.ptx.machine import run_text
 from tilegen.layouts.constructors.mma_atoms import ATOMS, fragment_of
+from tilegen.ptx.descriptors import place_matrix, read_descriptor
 from tilegen.ptx.matrices import BITS, place_a, place_b, place_c
-from tilegen.ptx.products import place_matrix, read_descriptor
 
 PLAIN = {atom.instruction: atom for atom in ATOMS if atom.kind == "mma_sync"}
 

@@ -326,3 +326,14 @@ mad.wide.u32 %rd1, %r1, 4, %rd1; st.global.u32 [%rd1], %r4; ret; }
         run_kernel(
             parse_kernel(text.replace("relaxed.cluster", "relaxed.cta"), "k"), launch, images, ["Y"], [(0, 0, 0)]
         )
+
+
+ARRIVE_ALL = "barrier.cluster.arrive.aligned;"
+
+
+def test_a_thread_waits_for_a_meeting_before_the_next():
+    text = f".entry k() {{ {ARRIVE_ALL} WAIT {ARRIVE_ALL} barrier.cluster.wait.aligned; ret; }}"
+    launch = Launch((2, 1, 1), 32, (), (2, 1, 1))
+    run_kernel(parse_kernel(text.replace("WAIT", "barrier.cluster.wait.aligned;"), "k"), launch, {}, [], [(0, 0, 0)])
+    with pytest.raises(PtxFault, match="a thread arrives twice"):
+        run_kernel(parse_kernel(text.replace("WAIT", ""), "k"), launch, {}, [], [(0, 0, 0)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from tests.faults.steps import drop, is_a, mutate
+from tests.interpret.tensor_plans import Gemm, Sums, plan_gemm
 from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.arithmetic.values import Values
@@ -27,6 +28,9 @@ from tilegen.plan import (
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
+    TENSOR_LOAD,
+    TENSOR_PRODUCTS,
+    TENSOR_STORE,
     TMA_LOAD,
     TMA_MULTICAST,
     TMA_REDUCE,
@@ -57,7 +61,9 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorFence,
     TensorMap,
+    TensorMma,
     Tma,
     Wait,
     Wgmma,
@@ -272,6 +278,26 @@ def without_fence(row: Instruction) -> Example:
     return Example(found.right, mutate(found.right, is_a(Fence), drop), "TG439")
 
 
+# ---------------------------------------------------------------- tensor memory
+_SUMS = Sums()
+_OF_KINDS = {
+    "f16": "k16.f32.bf16.bf16", "tf32": "k8.f32.tf32.tf32", "i8": "k32.s32.s8.s8", "f8f6f4": "k32.f32.e4m3.e4m3",
+}  # fmt: skip
+
+
+def tensor_product(row: Instruction) -> Example:
+    """A product of a tile by TMA; the fault is that nobody waits for the tile."""
+    right = plan_gemm(Gemm(f"tcgen05.m128n16{_OF_KINDS[row.name.rpartition('.')[2]]}", 1, 1, 1, 1))
+    waits = is_a(Await)
+    return Example(right, mutate(right, lambda step: waits(step) and step.slot.barrier.name == "full", drop), "TG422")
+
+
+TENSOR_EXAMPLES = {
+    TENSOR_LOAD.name: Example(_SUMS.text(), _SUMS.text(done=()), "TG422"),
+    TENSOR_STORE.name: Example(_SUMS.text(), _SUMS.text(wait_st=()), "TG422"),
+    **{row.name: tensor_product(row) for row in TENSOR_PRODUCTS.values()},
+}
+
 ONE = let("row", ROW)
 FUNCTION = flat_memory("src", "float32", 128, "shared")
 CALL = Block("read", ((FUNCTION, S[0]),), (Move(r[1], FUNCTION[TURNED]),))
@@ -296,6 +322,8 @@ STEPS: dict[type, Example] = {
     Mma: product(PRODUCTS[find_atom("mma.m16n8k16").name]),
     Wgmma: warpgroup_product(WGMMA_ROWS["wgmma.m64nNk16.f32.bf16.bf16"]),
     Fence: without_fence(WGMMA_ROWS["wgmma.m64nNk16.f32.bf16.bf16"]),
+    TensorMma: TENSOR_EXAMPLES["tcgen05.mma.f16"],
+    TensorFence: Example(_SUMS.text(), _SUMS.text(hear=()), "TG403"),
     Tma: INSTRUCTIONS[TMA_LOAD.name],
     Sync: INSTRUCTIONS[MOVE.name],
     Commit: example(
@@ -321,6 +349,8 @@ def example_of(row: Instruction) -> Example | None:
         return product(row)
     if row.name in WGMMA_ROWS:
         return warpgroup_product(row)
+    if row.name in TENSOR_EXAMPLES:
+        return TENSOR_EXAMPLES[row.name]
     if row.name in INSTRUCTIONS or not row.compute:
         return INSTRUCTIONS.get(row.name)
     count = len(row.operands) - 1

@@ -178,9 +178,9 @@ def plan_alone(trips: int) -> Plan:
     load, mma, _, store = plan.roles
     wait, fence, multiply, freed = mma.steps[0].body  # type: ignore[union-attr]
     k = Var("k", trips + 1)
-    body = (*load.steps[0].body[1:], wait, fence, multiply, freed, Await(freed.body[0].slot, mod(k, 2)))  # type: ignore[union-attr]
     meet = (TensorFence("before"), Sync("cta"), TensorFence("after"))
-    steps = (Repeat(k, trips, body), *meet, *store.steps[2:])
+    body = (*load.steps[0].body[1:], wait, fence, multiply, freed, Await(freed.body[0].slot, mod(k, 2)), *meet)  # type: ignore[union-attr]
+    steps = (Repeat(k, trips, body), *store.steps[2:])
     return replace(plan, name="alone", roles=(Role("all", WARPGROUP, steps),), barriers=plan.barriers[:2])
 
 

@@ -13,7 +13,8 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.layouts import ATOMS, ComposeLayout, TileLayout, canonicalize, mma_shared_layout, parse, swizzle_atom
 from tilegen.ops.mma.descriptors import WIDE_SWIZZLE, describe_tile
-from tilegen.plan import InstructionDescriptor, MatrixDescriptor
+from tilegen.plan import MatrixDescriptor
+from tilegen.plan.instruction_descriptor import InstructionDescriptor
 
 RECORDED = load_document("tcgen05.json")
 SIZES = {"tfloat32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}
@@ -72,12 +73,13 @@ def test_every_atom_has_its_descriptor() -> None:
     for atom in (a for a in ATOMS if a.kind == "tcgen05"):
         m, n, _ = atom.shape
         for a_along, b_along in product(("k", "mn"), repeat=2):
-            own = InstructionDescriptor(m, n, atom.a, atom.b, atom.c, a_along, b_along)
-            assert own.kind == atom.instruction.rpartition("::")[2]
+            own = InstructionDescriptor(m, n, atom.a, atom.b, atom.c, a_along, b_along, factors=atom.factors)
+            assert own.kind == atom.ptx_kind
             is_across = own.b_along == "mn" and SIZES.get(atom.b, 1) == 1
             assert bool(own.problem()) == (is_across and n % 16 > 0)  # bytes along N: steps of 16
             wanted = sums[atom.c], formats[atom.a], formats[atom.b], a_along == "mn", b_along == "mn", n // 8, m // 16
-            assert read_instruction(own.encode()) == wanted
+            scaled = wanted[1:] if atom.factors else wanted  # their type stands in bit 23, in the place of the sums'
+            assert read_instruction(own.encode() & ~(bool(atom.factors) << 23))[-len(scaled) :] == scaled
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from tests.faults.parts import rewrite
 from tests.tensor.plans import Gemm, plan_alone, plan_gemm, tensor_memory
+from tilegen.dtypes import numpy_dtype
+from tilegen.errors import ProofError
 from tilegen.index import Var, equal, every, less, mul
+from tilegen.interpret import interpret
 from tilegen.plan import (
     TENSOR,
     TENSOR_STORE,
@@ -20,6 +25,7 @@ from tilegen.plan import (
     Memory,
     Move,
     Pick,
+    Plan,
     Repeat,
     Role,
     Step,
@@ -32,6 +38,7 @@ from tilegen.plan import (
     flat_memory,
     flatten,
 )
+from tilegen.render.c_text import Election
 from tilegen.render.elections import elect
 
 tx, k, laneid, wid = Var("tx", 128), Var("k", 8), Var("laneid", 32), Var("wid_in_wg", 4)
@@ -134,3 +141,46 @@ def test_one_thread_starts_all_of_a_role() -> None:
         assert conditions(store) == ({"tx == 0"} if gemm.boxed else set())
     (role,) = plan_alone(3).roles
     assert conditions(elect(role, "elected")) == {"elected"}
+
+
+# ---------------------------------------------------------------- any thread of the first warp may be the elected one
+def given_to(plan: Plan, thread: int) -> Plan:
+    """The plan as it is where the hardware elects this thread."""
+
+    def other(x: object) -> object:
+        return equal(tx, thread) if isinstance(x, Election) else None
+
+    return replace(plan, roles=tuple(rewrite(elect(role, "elected"), other) for role in plan.roles))
+
+
+def run(plan: Plan) -> None:
+    """C is the product of small whole numbers that no order of sums rounds."""
+    random = np.random.default_rng(1)
+    drawn = {m.name: random.integers(-3, 4, int(m.span)).astype(numpy_dtype(m.dtype)) for m in plan.memories[:2]}  # type: ignore[arg-type]
+    given = {name: (lambda at, values=values: values[at]) for name, values in drawn.items()}
+    at, values = interpret(plan, [(0, 0, 0)], given).written["C"]  # type: ignore[arg-type]
+    found = np.zeros(at.size, values.dtype)
+    found[at] = values
+    a, b = (drawn[m.name].reshape(m.shape).astype(np.float64) for m in plan.memories[:2])
+    assert np.array_equal(found.reshape(a.shape[0], -1), a @ b.T)
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("thread", [0, 1, 31])
+@pytest.mark.parametrize("plan", [plan_gemm(Gemm()), plan_gemm(Gemm(boxed=True)), plan_alone(3)], ids=lambda p: p.name)
+def test_a_plan_is_right_whoever_is_elected(plan: Plan, thread: int) -> None:
+    assert (given_to(plan, thread) == given_to(plan, 0)) == (thread == 0)
+    run(given_to(plan, thread))
+
+
+def test_a_commit_by_another_thread_than_the_products_is_wrong() -> None:
+    """What a thread commits is its own: why one flag stands for all that a role's thread does."""
+    plan = plan_gemm(Gemm())
+    load, mma, *others = plan.roles
+
+    def other(x: object) -> object:
+        is_commit = isinstance(x, When) and isinstance(x.body[0], Arrive)
+        return replace(x, condition=equal(tx, 5)) if is_commit else None  # type: ignore[type-var]
+
+    with pytest.raises(ProofError):
+        run(replace(plan, roles=(load, rewrite(mma, other), *others)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ from tilegen.plan import default_values
 from tilegen.render import render
 from tilegen.spec.outline import launch_of
 from tilegen.tracing import running
+from tilegen.tracing.files import keep_part, read_trace
 from tilegen.tracing.orders import describe_broken
+from tilegen.tracing.picture import find_end, trace_picture
 from tilegen.tracing.readings import RECORD_BYTES, choose_clusters, read_buffer
 from tilegen.tracing.running import Stamps, draw_inputs, judge_stamps, run_on_ptx, with_stamps
 from tilegen.tracing.sites import place_stamps
@@ -176,6 +180,26 @@ def test_trace_and_explain_of_its_file(tmp_path: Path) -> None:
     assert data["otherData"]["device"] == "the PTX machine" and len(data["traceEvents"]) > 100
     told = run("explain", "--events", spec, "--arch", "sm_80", "--measured", str(file))
     assert told.exit_code == 0 and "wait {cp_async: 1}" in told.stdout
+
+
+def test_a_picture_of_a_trace(tmp_path: Path) -> None:
+    """Every wait of the busiest row is in it up to its end, and no slice is drawn outside of it."""
+    spec, file = str(SPECS / "attention_hopper.yaml"), tmp_path / "a.json"
+    done = run("trace", spec, "--device", "ptx", "-o", str(file), "--format", "svg")
+    assert done.exit_code == 0
+    svg = ElementTree.fromstring(done.stdout)
+    texts = [one.text or "" for one in svg.iter() if one.tag.endswith("text")]
+    assert re.fullmatch(r"attention_hopper on the PTX machine, \d{4}-\d\d-\d\d", texts[0])
+    assert {"(0, 0, 0) load", "(0, 0, 0) math, warpgroup 1", "(1, 0, 0) math, predicted"} <= set(texts)
+    boxes = [
+        one for one in svg.iter() if one.get("class") in ("wait", "copy", "product", "arrive", "sync") and len(one)
+    ]
+    data = read_trace(str(file))
+    end = find_end(data)
+    shown = [e for e in data["traceEvents"] if e["ph"] == "X" and e["pid"] < 2 and e["ts"] < end]
+    assert len(boxes) == len(shown) > 100
+    assert all(float(b.get("x", 0)) >= 240 and float(b.get("x", 0)) + float(b.get("width", 0)) < 981 for b in boxes)
+    assert trace_picture(keep_part(data, 2, end)) == done.stdout.rstrip("\n")
 
 
 def test_nothing_to_trace(tmp_path: Path) -> None:

@@ -67,15 +67,6 @@ def test_what_goes_wrong_takes_its_candidate_and_no_other(wronged: tuple[Path, T
     assert [one.name for one in result.left_out] == ["T = 1056"] and "1024" in result.left_out[0].why
 
 
-def test_every_process_that_lives_closes_its_device_in_the_thread_that_opened_it(
-    wronged: tuple[Path, TuneResult],
-) -> None:
-    folder, _ = wronged
-    opened, closed = ((folder / f"log.{what}").read_text().splitlines() for what in ("opened", "closed"))
-    left = 3  # one hung, one faulted, one was killed
-    assert len(closed) >= 1 and set(closed) <= set(opened) and len(opened) - len(closed) == left
-
-
 def test_the_best_is_that_of_the_device(wronged: tuple[Path, TuneResult]) -> None:
     _, result = wronged
     measured = [r for r in result.records if r.outcome == "measured"]
@@ -197,7 +188,7 @@ def test_a_plain_build_has_its_turn_whatever_the_budget(tmp_path: Path, budget: 
 
 def test_a_plain_build_that_is_slow_to_build_has_its_turn(tmp_path: Path) -> None:
     """Others are timed before it, and the time is over before it is built."""
-    result = run_it(tmp_path, seconds=2.0, jobs=4, slow=T[0])
+    result = run_it(tmp_path, seconds=5.0, jobs=4, slow=T[0])
     names = list(ran(tmp_path))
     assert result.plain is not None and result.plain.outcome == "measured" and names[-1] == PLAIN and len(names) > 1
 

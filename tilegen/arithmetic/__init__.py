@@ -7,6 +7,7 @@ import these modules themselves, and what plans a kernel starts without them.
 from tilegen.arithmetic.domain import FOLDS, TYPED, UPDATES, Domain, Typed
 from tilegen.arithmetic.functions import FUNCTIONS, MathFunction, common_type, describe_functions, to_type, type_of
 from tilegen.arithmetic.products import (
+    SCALED,
     TFLOAT32,
     TFLOAT32_CUT,
     TFLOAT32_EVEN,
@@ -30,7 +31,8 @@ from tilegen.arithmetic.tree import (
 from tilegen.arithmetic.typed import apply_typed, evaluate_typed, round_to
 
 __all__ = [
-    "FOLDS", "FUNCTIONS", "NODE_TYPES", "TFLOAT32", "TFLOAT32_CUT", "TFLOAT32_EVEN", "TYPED", "UPDATES", "Apply",
+    "FOLDS", "FUNCTIONS", "NODE_TYPES", "SCALED", "TFLOAT32", "TFLOAT32_CUT", "TFLOAT32_EVEN", "TYPED", "UPDATES",
+    "Apply",
     "Domain", "Element", "Literal", "MathFunction", "Node", "Parameter", "Typed", "Whole", "apply_typed", "common_type",
     "count_written", "cut_to_tfloat32", "describe_functions", "evaluate_typed", "find_elements", "list_nodes",
     "multiply", "round_to", "round_to_tfloat32", "to_type", "type_of", "type_of_element",

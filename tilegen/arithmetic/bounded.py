@@ -37,15 +37,16 @@ from tilegen.arithmetic.bounds import Bound
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, least_normal
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
-from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
+from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, held_type, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, cast_to, round_to
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype
 
 _PAIR_BYTES = 16  # value and error
 _NODE_BYTES = 4  # of the narrowest number that a tree computes: a reduction's lie in memory too
 _BLOCK_TERMS = 4  # of a sum, the fewest that a tensor core adds at once
 _EIGHT_BIT_SUM = 2.0**-13
+_LEAST_FACTOR = 2.0**-127
 _LONG_ENDS = -(2.0**63), 2.0**63 - 2.0**10  # of int64, as float64 has them
 
 
@@ -85,6 +86,8 @@ class Bounded(Domain):
 
     def decode(self, bits: Array, dtype: str) -> Bound:
         pairs = np.asarray(bits).view(self.stored(dtype))
+        if dtype == FACTOR:  # bytes of 0 are its least number
+            return Bound(np.where(pairs["value"] == 0, _LEAST_FACTOR, pairs["value"]), pairs["error"])
         return Bound(pairs["value"], pairs["error"])
 
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
@@ -129,7 +132,7 @@ class Bounded(Domain):
         return self.encode(_as_tfloat32(self.decode(values, "float32"), TFLOAT32_UNITS[TFLOAT32_EVEN]), "float32")
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
-        held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
+        held = held_type(dtype_ab)
         found = self.decode(a, held), self.decode(b, held)
         x, y = (Bound(*map(np.ascontiguousarray, (v.value, v.error))) for v in found)  # as BLAS takes them
         if unit := TFLOAT32_UNITS.get(dtype_ab, 0.0):

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic.functions import FUNCTIONS
-from tilegen.arithmetic.products import even_to_tfloat32, multiply
+from tilegen.arithmetic.products import SCALED, even_to_tfloat32, held_type, multiply
 from tilegen.arithmetic.tree import Apply, Element, Node, type_of_element
 from tilegen.arithmetic.typed import cast_to, evaluate_typed
-from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.dtypes import FACTOR, bits_dtype, numpy_dtype
 
 Array = NDArray[Any]
 FOLDS = ("+", "*", "max", "min")
@@ -85,6 +85,15 @@ class Domain(ABC):
         The elements of a and b are of ``dtype_ab``, where float32 may be multiplied as TFLOAT32, _CUT or _EVEN;
         products and sums are those of ``dtype_acc``.
         """
+
+    def scale_by(self, values: Array, factors: Array, dtype: str) -> Array:
+        """Elements of ``dtype`` by powers of two, as elements of what products of SCALED multiply.
+
+        >>> TYPED.scale_by(np.float32([3]).astype("f4"), numpy_dtype(FACTOR).type(0.5), "float32").tolist()
+        [1.5]
+        """
+        wide = held_type(SCALED)
+        return self.combine("*", self.convert(values, dtype, wide), self.convert(factors, FACTOR, wide), wide)
 
     def combine(self, function: str, a: Array, b: Array, dtype: str) -> Array:
         """A function of two elements of one dtype, as an element of it.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype
 
 NUMBER_WORDS = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}  # texts in YAML, which writes .inf, -.inf and .nan
 
@@ -31,6 +31,7 @@ FLOAT_FORMATS = {
     "bfloat16": FloatFormat(8, 127, -133),
     "float8_e4m3fn": FloatFormat(4, 8, -9),
     "float8_e5m2": FloatFormat(3, 15, -16),
+    FACTOR: FloatFormat(1, 127, -127),
 }
 
 
@@ -43,6 +44,8 @@ def holds_all(dtype: str, of: str) -> bool:
     """
     if dtype == of:
         return True
+    if dtype == FACTOR:  # which has no 0
+        return False
     wide, narrow = DTYPES[dtype].kind, DTYPES[of].kind
     if "complex" in (wide, narrow):
         return False

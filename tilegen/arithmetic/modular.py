@@ -51,7 +51,7 @@ from tilegen.arithmetic.field import (
 from tilegen.arithmetic.formats import holds_all
 from tilegen.arithmetic.functions import INTS, UNSIGNED
 from tilegen.arithmetic.hashes import factors_of, mix, salt
-from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS
+from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, held_type
 from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole, type_of_element
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
@@ -153,7 +153,7 @@ class Modular(Domain):
 
     def _multiply_some(self, some: Sequence[Any], dtype_ab: str, dtype_acc: str) -> Array:
         a, b, c = some
-        held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
+        held = held_type(dtype_ab)
         x, y, z = self._read(a, held), self._read(b, held), 0 if c is None else self.decode(c, dtype_acc)
         if dtype_ab in TFLOAT32_UNITS and dtype_ab != TFLOAT32_CUT:
             x, y = (_round_to_tfloat32(np.asarray(v, np.int64)) for v in (x, y))

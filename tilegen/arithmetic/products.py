@@ -16,11 +16,22 @@ TFLOAT32_CUT = "tfloat32 cut off"  # the same, the other bits dropped: what hard
 TFLOAT32_EVEN = "tfloat32 to even"  # the same, ties to even: what TMA makes of a float32 that it rounds
 TFLOAT32_UNITS = {TFLOAT32: 2.0**-11, TFLOAT32_CUT: 2.0**-10, TFLOAT32_EVEN: 2.0**-11}  # relative errors of each
 TFLOAT32_LEAST = 2.0**-136  # and the error among the denormals
+SCALED = "float8 scaled"  # products of 8-bit floats by powers of two, held exactly
+_HELD = {**dict.fromkeys(TFLOAT32_UNITS, "float32"), SCALED: "float64"}
 _DROPPED_BITS = 13  # of a float32's mantissa that a tfloat32 has not
 _EXACT = 1 << 53  # integers below this are exact in float64
 _DEEP = 128  # of K that it takes at once, so that what it multiplies stays in its caches
 _ALONE = 1 << 18  # multiplications that OpenBLAS makes without other threads
 _SIDE, _LEAST_SIDE = 64, 16  # of a block: so many rows and columns, and no fewer
+
+
+def held_type(dtype_ab: str) -> str:
+    """The element type that holds what a product multiplies as ``dtype_ab``.
+
+    >>> held_type(TFLOAT32), held_type("float16")
+    ('float32', 'float16')
+    """
+    return _HELD.get(dtype_ab, dtype_ab)
 
 
 def multiply(a: Array, b: Array, c: Array, dtype_ab: str, dtype_acc: str) -> Array:

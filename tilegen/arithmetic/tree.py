@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Union
 
-from tilegen.dtypes import DTYPES
+from tilegen.dtypes import DTYPES, FACTOR
 from tilegen.kept import keep
 
 NODE_TYPES = ("bool", "int32", "int64", "uint32", "uint64", "float32", "float64")
@@ -71,12 +71,12 @@ def type_of_element(dtype: str) -> str:
     >>> type_of_element("bfloat16"), type_of_element("uint8"), type_of_element("uint32")
     ('float32', 'int32', 'uint32')
 
-    Raises ValueError for a dtype that nothing computes with: complex64 and complex128.
+    Raises ValueError for a dtype that nothing computes with: complex64, complex128 and scale factors.
     """
     if dtype in NODE_TYPES:
         return dtype
     kind = DTYPES[dtype].kind
-    if kind not in _NARROW:
+    if kind not in _NARROW or dtype == FACTOR:
         raise ValueError(f"nothing computes with {dtype}")
     return _NARROW[kind]
 

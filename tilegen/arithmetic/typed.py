@@ -15,6 +15,9 @@ from tilegen.dtypes import DTYPES, numpy_dtype
 Array = NDArray[Any]
 
 
+_SATURATED = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}  # the largest number, which takes what lies beyond
+
+
 def evaluate_typed(
     tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
 ) -> Array:
@@ -62,8 +65,7 @@ def round_to(values: Array, dtype: str) -> Array:
     kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
     if kind in ("int", "uint"):
         return _to_integer(values, target, np.rint)
-    if dtype.startswith("float8"):
-        most = 448.0 if dtype == "float8_e4m3fn" else 57344.0
+    if most := _SATURATED.get(dtype):
         values = np.where(np.isnan(values), values, np.clip(values, -most, most))
     return values.astype(target)
 

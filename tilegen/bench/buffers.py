@@ -12,7 +12,7 @@ from tilegen.arithmetic.formats import FLOAT_FORMATS
 from tilegen.bench.meaning import Task, derive_meaning
 from tilegen.bench.measuring import Candidate, Rotation, Session, plan_rotation
 from tilegen.bench.products import Product
-from tilegen.dtypes import DTYPES
+from tilegen.dtypes import DTYPES, FACTOR
 from tilegen.index import evaluate
 from tilegen.pipeline import Built, BuiltProgram, kernels_of, list_launched
 from tilegen.plan import Memory, arrays, default_values
@@ -109,6 +109,8 @@ def _draw_image(session: Session, memory: Memory, case: Mapping[str, int], size:
     is_normal = memory.dtype in FLOAT_FORMATS or DTYPES[memory.dtype].kind == "int"
     if not is_normal or memory.values is not None:
         return _make_image(session, memory, case, size, seed)
+    if memory.dtype == FACTOR:
+        return gpu.upload_bytes(draw_elements(memory, case, seed)(np.arange(size)))
     image = gpu.allocate_bytes(size)
     gpu.fill_normal(session.watch.instruments, image, memory.dtype, seed)
     return image

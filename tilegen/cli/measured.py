@@ -14,7 +14,6 @@ from tilegen.cli.options import (
     share_cores,
     with_color,
     with_data_seed,
-    with_format,
     with_jobs,
     with_one_spec,
     with_pass,
@@ -147,7 +146,7 @@ def tune(spec: str, form: str, budget: tuple[float, float], **options: Any) -> i
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, metavar="N", help="Seed of the inputs.")
 @with_pass
 @with_spec_options
-@with_format
+@with_picture_format
 @with_jobs
 @with_color
 def trace(**options: Any) -> int:

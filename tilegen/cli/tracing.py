@@ -14,6 +14,7 @@ from tilegen.errors import ProofError
 from tilegen.pipeline import Built, build
 from tilegen.tracing.files import trace_text
 from tilegen.tracing.orders import describe_broken
+from tilegen.tracing.picture import trace_picture
 from tilegen.tracing.running import Traced, TraceWishes, trace_built
 from tilegen.tracing.waits import waits_data, waits_text
 from tilegen.verifying import choose_device
@@ -50,6 +51,8 @@ def trace_command(options: TraceOptions) -> int:
         print_diagnostic(warning, current_color())
     if options.form == "json":
         print_json({"file": str(path), **waits_data(traced.data)})
+    elif options.form == "svg":
+        print_data(trace_picture(traced.data))
     else:
         print_data(f"{waits_text(traced.data)}\n\n{path}: {_count(traced)}; open it in ui.perfetto.dev")
     if faults:

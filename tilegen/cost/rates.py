@@ -15,10 +15,14 @@ from tilegen.cost.tally import Tally
 
 TENSOR_RATES = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
                 "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
+# Of tcgen05, where an instruction of 128 x 256 took 128 clocks; those that it takes are others' (_TENSOR_CLOCKS).
+TCGEN05_RATES = {"float16": 8192, "bfloat16": 8192, "tfloat32": 4096, "int8": 16384, "float8_e4m3fn": 16384,
+                 "float8_e5m2": 16384}  # fmt: skip
 SIMT_RATES = {"float32": 256, "float64": 128}
 _SHARED_BYTES = 128  # of shared memory in a clock: 32 banks of 4 bytes (CUDA Programming Guide, "Shared Memory")
 L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
 LAUNCH_SECONDS = 1.0e-6
+LATENCY = 400  # clocks until elements are there
 _FEW_REGISTERS = 40  # of a thread beside its sums, about
 
 

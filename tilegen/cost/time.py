@@ -5,7 +5,7 @@ that they read, the L2 that tiles come from. What is not side by side is added: 
 (under the next tile's products where CTAs go on), a launch. CTAs go in waves.
 
 The shares of each rate that kernels reach, and what a panel and a cluster cost, are fitted to docs/results/gemm (H200).
-What parts of K cost, and rows that do not begin at lines of the L2, are fitted to docs/results/programs (H200).
+Rows that do not begin at lines of the L2 are fitted to docs/results/programs (H200).
 A warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than it multiplies.
 
 K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings,
@@ -25,14 +25,14 @@ numbers are fitted to the loops of 28 kernels as nvcc 13.0 compiles them for sm_
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
 
 import numpy as np
 
 from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
-from tilegen.cost.rates import L2_BYTES_PER_CLOCK, LAUNCH_SECONDS, SIMT_RATES, TENSOR_RATES
+from tilegen.cost.rates import L2_BYTES_PER_CLOCK, LATENCY, LAUNCH_SECONDS, SIMT_RATES, TCGEN05_RATES, TENSOR_RATES
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally, Work
 
 _MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
@@ -45,16 +45,16 @@ _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that 
     1: ((8, 32, 64, 128, 192, 256), (0.07, 0.25, 0.45, 0.76, 0.93, 0.97)),
     2: ((8, 32, 64, 128, 192, 256), (0.09, 0.33, 0.62, 0.96, 1.0, 1.0)),
 }
+# Clocks of an instruction of tcgen05 by its N, reads of shared memory in it: measured by others (GB300), none by us.
+_TENSOR_CLOCKS = (64, 128, 256), (63, 80, 141)
 _WGMMA_STAGED = 0.85  # 64 x 256 against 128 x 128, which reads b twice: 9 products (docs/results/gemm, and sweep_split)
 _SECOND_LINE = 2.0  # times as long, where TMA reads a row of a box from two lines of the L2 (7 products, H200)
-_EARLY_LAUNCH = 0.3e-6  # of a kernel whose CTAs are there when the one before ends
-_PART, _SUMS_BYTES_PER_CLOCK = 160, 1000  # clocks of adding a part; sums are written, and read again, by all CTAs
 _STORES = 3  # times as long as TMA takes to store a tile; of elements one by one, twice that, as they are twice as many
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
 _SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
-_MEETINGS, _LATENCY = 320, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
+_MEETINGS = 320  # clocks of a k-tile that threads bring, both its meetings
 _SINGLE_LOAD = 1.8 / 32  # clocks of an element that is loaded alone, for a CTA that is alone
 _LOAD = 7.5  # clocks of each of a thread's loads, which come before its products
 _BEGIN = 60  # clocks of a tile whose k-tiles threads bring, before its first load
@@ -107,6 +107,15 @@ def read_time(text: str) -> dict[str, float]:
         return {}
 
 
+def find_measurer(variant: str) -> str:
+    """Who measured the rates by which times of a variant are compared, "" where it was us.
+
+    >>> find_measurer("tcgen05"), find_measurer("wgmma")
+    ('others, GB300', '')
+    """
+    return _UNITS[variant].measured_by
+
+
 def count_work(work: Work) -> Tally:
     """What a launch does, by closed forms: what ``ops/tally.py`` counts in the statements.
 
@@ -141,33 +150,6 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     142
     """
     return _UNITS[work.variant].estimate(work, arch, tally or count_work(work))
-
-
-@dataclass(frozen=True)
-class Adding:
-    """What a second kernel does that adds up sums of parts of K.
-
-    ``parts``: of K. ``sum_bytes``: of all sums, each read once. ``other_bytes``: of the result, and of what its
-    epilogue reads. ``is_early``: whether its launch overlaps the kernel before.
-    """
-
-    parts: int
-    sum_bytes: int
-    other_bytes: int
-    is_early: bool
-
-
-def estimate_sum(adding: Adding, arch: str) -> float:
-    """Seconds that parts of K take beside their products: sums are written and read, and parts are added in order.
-
-    >>> few, many = (estimate_sum(Adding(4, 4 << n, 1 << n, True), "sm_90a") for n in (20, 26))
-    >>> round(few * 1e6, 1), round(many * 1e6, 1)
-    (3.1, 136.6)
-    """
-    device = typical_device(arch)
-    clocks = 2 * _LATENCY + _PART * adding.parts + adding.sum_bytes / _SUMS_BYTES_PER_CLOCK
-    leaves = adding.other_bytes / device.memory_bytes_per_s
-    return max(clocks / device.clock_hz, leaves) + (_EARLY_LAUNCH if adding.is_early else LAUNCH_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -224,7 +206,7 @@ def _count_clocks(work: Work, tally: Tally, by: _Turns) -> dict[str, float]:
     (_, _, k), (bm, bn, bk), tiles, unit = work.sides, work.tile, work.tiles, _UNITS[work.variant]
     clocks = {
         "multiply": 2.0 * tally.products / tiles / (unit.rates[work.factors] * unit.share(work, by.per_sm)),
-        "shared": (tally.staged * unit.staged + tally.read * (2 - unit.staged)) / tiles / 128,
+        "shared": (tally.staged * unit.staged + tally.read * unit.read) / tiles / 128,
         "l2": sum(tally.fetched.values()) / tiles / L2_BYTES_PER_CLOCK,
     }
     if work.load == BY_TMA:
@@ -253,6 +235,12 @@ def _waits_for_copies(work: Work) -> bool:
     return work.load == BY_CP_ASYNC and work.k_parts > 1
 
 
+def _count_with_sums(work: Work) -> Tally:
+    """Sums are handed over at mbarriers too: of each tile they are complete once, and read once."""
+    found = _count_tiles(work)
+    return replace(found, waits=found.waits + 2 * work.tiles, arrivals=found.arrivals + 2 * work.tiles)
+
+
 def _count_rows(work: Work) -> Tally:
     """What is multiplied comes into registers, and no instruction multiplies matrices."""
     (_, _, k), (bm, bn, bk) = work.sides, work.tile
@@ -272,7 +260,7 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
     waves, turns = -(-work.tiles // (device.sm_count * per_sm)), -(-work.tiles // device.sm_count)
     products = 2 * bm * bn * bk * steps / SIMT_RATES.get(work.factors, SIMT_RATES["float32"]) * turns
     come = (tally.aside + tally.stored) / work.tiles / L2_BYTES_PER_CLOCK * turns
-    alone = (_FIRST_K_TILE + _EPILOGUE + _LATENCY * steps) * waves
+    alone = (_FIRST_K_TILE + _EPILOGUE + LATENCY * steps) * waves
     return Time(
         products / device.clock_hz, 0.0, come / device.clock_hz, alone / device.clock_hz, LAUNCH_SECONDS,
         (read + tally.stored) / device.memory_bytes_per_s,
@@ -334,6 +322,10 @@ def _share_of_wgmma(work: Work, per_sm: int) -> float:
     return float(np.interp(work.tile[1], *_WGMMA_SHARE[warpgroups]))
 
 
+def _share_of_tcgen05(work: Work, per_sm: int) -> float:
+    return work.tile[1] / 2 / float(np.interp(work.tile[1], *_TENSOR_CLOCKS))
+
+
 def _share_of_mma_sync(work: Work, per_sm: int) -> float:
     if _multiplies_doubles(work):
         return _DOUBLE_SHARE[work.load]
@@ -365,7 +357,8 @@ class _Unit:
     that come late keep it waiting. ``leaves_under_products``: a tile leaves under the next one's products.
     ``is_staged``: results leave through shared memory of their own. ``reads_pairs``: fragments of float64 are pairs of
     registers. ``alone``: times as long, where a CTA that copies is alone. ``staged``: of the clocks of 128 bytes of
-    shared memory, those that come; bytes that products take have the rest of 2.
+    shared memory, those that come. ``read``: the same of bytes that products take. ``measured_by``: who measured the
+    rates, where it was not us: times then rank recipes, and nothing is promised.
     """
 
     rates: Mapping[str, float]
@@ -380,10 +373,22 @@ class _Unit:
     reads_pairs: bool = False
     alone: float = 1.0
     staged: float = 1.0
+    read: float = 1.0
+    measured_by: str = ""
 
 
 _UNITS = {
-    "wgmma": _Unit(TENSOR_RATES, _share_of_wgmma, leaves_under_products=True, staged=_WGMMA_STAGED),
+    "tcgen05": _Unit(
+        TCGEN05_RATES,
+        _share_of_tcgen05,
+        _count_with_sums,
+        leaves_under_products=True,
+        read=0.0,
+        measured_by="others, GB300",
+    ),
+    "wgmma": _Unit(
+        TENSOR_RATES, _share_of_wgmma, leaves_under_products=True, staged=_WGMMA_STAGED, read=2 - _WGMMA_STAGED
+    ),
     "rows": _Unit(SIMT_RATES, _share_of_products, _count_rows, _estimate_rows),
     "mma_sync": _Unit(TENSOR_RATES, _share_of_mma_sync, is_staged=True, reads_pairs=True),
     "simt": _Unit(SIMT_RATES, _share_of_products, depth=1, depth_of_doubles=1, starves=False, alone=_ALONE),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic.formats import FLOAT_FORMATS
-from tilegen.dtypes import DTYPES
+from tilegen.dtypes import DTYPES, FACTOR
 from tilegen.gpu.cubins import compile_cubin
 from tilegen.gpu.device import Device, load_cupy
 
@@ -95,7 +95,7 @@ def describe_format(dtype: str) -> tuple[int, int, int]:
 
     Raises ValueError for what is neither.
     """
-    if dtype in FLOAT_FORMATS:
+    if dtype in FLOAT_FORMATS and dtype != FACTOR:
         form = FLOAT_FORMATS[dtype]
         return DTYPES[dtype].bytes, form.precision - 1, form.least + form.precision - 1
     if DTYPES[dtype].kind != "int":

@@ -77,13 +77,25 @@ def _drop_capture(stream: Any) -> None:
 @contextmanager
 def open_stopwatch(device: Device) -> Iterator[Stopwatch]:
     """A stopwatch whose stream is the current one inside of the block. Raises EnvironmentLack without a compiler."""
+    watch = make_stopwatch(device)
+    with watch.stream:
+        yield watch
+        watch.synchronize()
+
+
+def make_stopwatch(device: Device) -> Stopwatch:
+    """A stopwatch whose stream is no current one: who measures enters it, ``with watch.stream``, and leaves it.
+
+    A stream that is entered is the current one of that thread, and can be left in no other. Raises EnvironmentLack
+    without a compiler.
+    """
     cupy = load_cupy()
-    with cupy.cuda.Stream(non_blocking=True) as stream:
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
         scratch = allocate_bytes(max(1 << 20, COLD_L2S * device.l2_bytes))
         fill_bytes(scratch, 0)
         events = (cupy.cuda.Event(), cupy.cuda.Event())
-        yield Stopwatch(load_instruments(device), stream, events, scratch)
-        stream.synchronize()
+        return Stopwatch(load_instruments(device), stream, events, scratch)
 
 
 def synchronize() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 
 from tilegen.index.contents import content
@@ -207,7 +207,7 @@ def replace_part(x: Index, part: Index, by: Index) -> Index:
     if not isinstance(x, Formula):
         return x
     args = [replace_part(a, part, by) for a in x.args]
-    return x if all(a is b for a, b in zip(args, x.args, strict=True)) else _REBUILD[x.symbol](*args)
+    return x if all(a is b for a, b in zip(args, x.args, strict=True)) else rebuild(x, args)
 
 
 def _disjuncts(c: Index) -> tuple[Index, ...]:
@@ -266,6 +266,11 @@ _REBUILD: dict[str, Callable[..., Index]] = {
 }  # fmt: skip
 
 
+def rebuild(x: Formula, args: Sequence[Index]) -> Index:
+    """The same operator applied to other arguments, simplified."""
+    return _REBUILD[x.symbol](*args)
+
+
 def substitute(x: Index, values: Mapping[str, Index]) -> Index:
     """``x`` with variables replaced by name, simplified again."""
     if isinstance(x, Var):
@@ -275,5 +280,5 @@ def substitute(x: Index, values: Mapping[str, Index]) -> Index:
     args = [a if a.__class__ is int else substitute(a, values) for a in x.args]
     for a, b in zip(args, x.args, strict=True):
         if a is not b:
-            return _REBUILD[x.symbol](*args)
+            return rebuild(x, args)
     return x

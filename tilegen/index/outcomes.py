@@ -42,6 +42,7 @@ from tilegen.index.rows import Ints, distinct_rows, sort_distinct
 
 Points = dict[str, Ints]  # of each variable its value in every point
 
+_NO_VALUES: Mapping[str, int] = {}
 _MOST_POINTS = 1 << 18
 _MOST_REPEATED = 1 << 21  # some of them more than once
 _MOST_CELLS = 1 << 24  # points, times residues
@@ -65,13 +66,13 @@ class Outcomes:
 
 def find_outcomes(
     seen: Sequence[Index], inner: Sequence[tuple[Var, Index]], outer: Sequence[Var],
-    tried: Sequence[Mapping[str, int]] = (), holds: Sequence[Index] = (),
+    tried: Sequence[Mapping[str, int]] = (), holds: Sequence[Index] = (), usual: Mapping[str, int] = _NO_VALUES,
 ) -> Outcomes:  # fmt: skip
     """Joint outcomes of what is seen, comparisons and remainders, over all values of the variables.
 
     ``inner``: variables that count from 0, with their counts; ``outer``: those that tell cases apart, such as sizes,
     and ``tried`` values of these. All other variables are taken at both ends of their ranges. ``holds``: conditions on
-    the outer variables that always hold.
+    the outer variables that always hold. ``usual``: values of some variables, each looked at beside all of the others'.
 
     >>> k, n = Var("k", 1024), Var("n", 1025, 1, 1)
     >>> found = find_outcomes([Formula("==", (n, k + 1), 2), Formula("==", (k, 76), 2)], [(k, n)], [n])
@@ -82,7 +83,7 @@ def find_outcomes(
     ends = _ends_of([*seen, *(n for _, n in inner)], names)
     inner = [(v, maximum(substitute(n, ends[0]), substitute(n, ends[-1]))) for v, n in inner]
     asked = [substitute(x, at) for at in ends for x in seen] + [less(v, n) for v, n in inner] + [*holds]
-    search = _Search.of(asked, [v for v, _ in inner], outer)
+    search = _Search.of(asked, [v for v, _ in inner], outer, usual)
     with np.errstate(divide="ignore", invalid="ignore"):
         points = search.find_points({v.name: np.array([case[v.name] for case in tried], np.int64) for v in outer})
     if points is None:
@@ -127,9 +128,12 @@ class _Search:
     differences: tuple[Index, ...]
     rests: tuple[Index, ...]
     undecided: tuple[Index, ...]
+    usual: Mapping[str, int]
 
     @staticmethod
-    def of(asked: Sequence[Index], inner: Sequence[Var], outer: Sequence[Var]) -> _Search:
+    def of(
+        asked: Sequence[Index], inner: Sequence[Var], outer: Sequence[Var], usual: Mapping[str, int]
+    ) -> _Search:  # fmt: skip
         own = (*inner, *outer)
 
         def is_known(x: Index) -> bool:
@@ -149,7 +153,7 @@ class _Search:
         return _Search(
             own, tuple(v.name for v in outer),
             (*known, *filter(is_known, (*joined, *whole))),
-            tuple(x for x in rests if is_known(x)), tuple(x for x in found if x not in known),
+            tuple(x for x in rests if is_known(x)), tuple(x for x in found if x not in known), usual,
         )  # fmt: skip
 
     def find_points(self, tried: Points) -> Points | None:
@@ -188,6 +192,7 @@ class _Search:
         bases = [np.full(many, end) for end in ends]
         if ends[1] - ends[0] < MOST_CLASSES and any(v.name in factors_in(x) for x in self.differences):
             bases = [np.full(many, step) for step in range(ends[0], ends[1] + 1)]
+        bases += [np.full(many, self.usual[v.name] // v.step)] if v.name in self.usual else []
         rests: list[tuple[Index, bool]] = []
         for is_difference, own in ((True, self.differences), (False, self.rests)):
             for x in own:

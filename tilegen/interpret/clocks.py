@@ -22,11 +22,13 @@ class Clocks:
         warps = np.arange(crew.all_warps)
         self.known = np.zeros((len(warps), crew.seats + crew.facts), np.int32)
         self.own = warps, crew.seat_of[warps]  # where each warp's own epoch is
+        self.tensor: TensorClocks | None = None
         self.end_epochs(warps)
         self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
         self.copiers: set[int] = set()  # agents that copies by cp.async were handed to
         self.before: Array | None = None  # of ``knowing``: what the warps know
-        self.tensor = TensorClocks(crew, self.known) if crew.kinds.has_tensor_memory else None
+        if crew.kinds.has_tensor_memory:
+            self.tensor = TensorClocks(crew, self.known)
 
     def knowing(self, known: Array) -> Clocks:
         """These clocks for accesses that are ordered after what ``known`` says, a row for each warp."""
@@ -46,6 +48,8 @@ class Clocks:
 
     def end_epochs(self, warps: Array) -> None:
         """Accesses so far are ordered before later ones of the same warp."""
+        if self.tensor is not None:
+            self.tensor.meet(warps)
         for first in self.crew.epochs:
             self.known[warps, first + self.crew.seat_of[warps]] += 1
 

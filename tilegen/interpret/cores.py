@@ -17,15 +17,12 @@ class Cores:
     """The tensor core of each warp, which multiplies for one of its threads.
 
     ``thread``: which thread that is, by the agent. ``after``: what its last product comes after, as a row of a clock.
-    ``last``: the tick of that product. A commit is an event of the agent too: who has not waited for it does not know
-    that it has come.
     """
 
     def __init__(self, clocks: Clocks):
         self.clocks, self.crew = clocks, clocks.crew
         self.thread: dict[int, int] = {}
         self.after: dict[int, Array] = {}
-        self.last: dict[int, int] = {}
 
     @property
     def tensor(self) -> TensorClocks:
@@ -41,13 +38,16 @@ class Cores:
                 site.fail(MALFORMED, f"{message} thread's alone", row)
             self.after[one] = known[group.warp[row]]
         self.clocks.ticks[agent] += 1
-        self.last.update(zip(agent.tolist(), self.clocks.ticks[agent].tolist(), strict=True))
         return agent, known
 
-    def commit(self, group: Group, site: Reporter) -> Work:
-        """What each thread has started is told when it is done, with what that came after; nothing else."""
+    def commit(self, group: Group, slots: Array, site: Reporter) -> Work:
+        """What each thread has started is told when it is done, with what that came after; nothing else.
+
+        The arrival is the work of the agent of its slot (``slots``): who knows of the products need not know that it
+        has come, as arrivals at several slots come in any order.
+        """
         agent = self.crew.agent_of("cores", group.warp)
-        self.clocks.ticks[distinct(agent)] += 1
+        self.clocks.ticks[distinct(slots)] += 1
         known = np.zeros((len(group), self.clocks.known.shape[1]), np.int32)
         for row, (one, thread) in enumerate(zip(agent.tolist(), group.thread.tolist(), strict=True)):
             if self.thread.get(one, thread) != thread:
@@ -57,5 +57,6 @@ class Cores:
                 known[row] = self.after[one]
                 own = self.crew.seat_of[group.warp[row]]
                 known[row, own] = max(0, known[row, own] - 1)  # other lanes of its epoch are not ordered before it
-            known[row, self.crew.seat_of[one]] = self.clocks.ticks[one]
-        return Work(agent, known, np.array([self.last.get(one, 0) for one in agent.tolist()]))
+                known[row, self.crew.seat_of[one]] = self.clocks.ticks[one]
+        known[np.arange(len(group)), self.crew.seat_of[slots]] = self.clocks.ticks[slots]
+        return Work(agent, known)

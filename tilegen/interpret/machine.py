@@ -76,8 +76,8 @@ class Machine:
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
         updates = any(uses[m.name].is_updated for m in shared if m.name in uses)
-        columns = self.plan.tensor_columns if any(m.traits.has_cells for m in self.plan.memories) else 0
-        self.tensor = TensorMemory(self.clocks, columns, find_grain(self.plan), self.domain)
+        columns = self.plan.tensor_columns
+        self.tensor = TensorMemory(self.clocks, columns, find_grain(self.plan) if columns else 1, self.domain)
         pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16), self.domain, updates)
         if self.crew.cases:
             spans = [np.max(self.number(m.span)) for m in self.plan.memories if m.traits.is_array]

@@ -36,7 +36,7 @@ def meet(step: Sync, site: Site) -> Blocked | None:
         site.fail(PARTIAL_SYNC, f"sync: {step.who} under divergence: some lanes of the warp do not reach it", partial)
     warps = group.whole
     if step.scope == "warp":
-        clocks.meet(warps, warps)
+        clocks.end_epochs(warps)
         return None
     if step.scope not in TEAMS:
         site.fail(MALFORMED, f"no scope is called {step.scope}")

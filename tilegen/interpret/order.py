@@ -120,9 +120,13 @@ class Shadow:
         self.take_for_agent(at, agent[:, None], op)
         return clash
 
-    def read_by_agent(self, at: Array, who: Group, agent: Array, op: int) -> Clash | None:
-        """Record reads of granules ``at`` by agents; None if each is ordered after its last write."""
-        clash = self._after_write(at, who) or self._after_updates(at, who)
+    def read_by_agent(
+        self, at: Array, who: Group, agent: Array, op: int, goes_on: Array | None = None
+    ) -> Clash | None:  # fmt: skip
+        """Record reads of granules ``at`` by agents; None if each is ordered after its last write. ``goes_on``: those
+        that need not be.
+        """
+        clash = self._after_write(at, who, goes_on) or self._after_updates(at, who)
         self.take_by_agents(at, agent, op)
         return clash
 

@@ -48,14 +48,10 @@ def _list_commits(role: Role) -> list[str]:
 
 @dataclass(frozen=True)
 class Work:
-    """What agents, one for each of some threads, arrive for: ``known`` says what comes before, a row for each.
-
-    ``due``: the tick of each agent that somebody has to know when the kernel ends.
-    """
+    """What agents, one for each of some threads, arrive for: ``known`` says what comes before, a row for each."""
 
     agent: Array
     known: Array
-    due: Array
 
 
 @dataclass(frozen=True)
@@ -140,7 +136,7 @@ class Phases:
         if work is not None:
             known[:, : self.crew.seats] = work.known[:, : self.crew.seats]  # facts hold whoever tells them
             np.maximum.at(self.gained[name], at, known)
-            self._bring(barrier, (work.agent, work.due), site)
+            self._bring(barrier, work.agent, site)
             return
         far = np.flatnonzero(cta != group.cta)
         if barrier.order == "cta":
@@ -167,17 +163,17 @@ class Phases:
         np.subtract.at(self.missing[name], at, amount)
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
-        self._bring(barrier, (agent, self.clocks.ticks[agent]), site)
+        self._bring(barrier, agent, site)
 
     def note_commits(self, barrier: Barrier, agents: Array) -> None:
         """What these agents have done up to now is told at a barrier."""
         for agent in agents.tolist():
             self.commits.setdefault(agent, []).append((int(self.clocks.ticks[agent]), barrier.name))
 
-    def _bring(self, barrier: Barrier, work: tuple[Array, Array], site: Reporter) -> None:
-        """What an agent for each thread was started for is there; somebody has to wait for it, up to a tick."""
-        for row, (agent, tick) in enumerate(zip(*(x.tolist() for x in work), strict=True)):
-            self.starts[agent] = site, row, tick
+    def _bring(self, barrier: Barrier, agents: Array, site: Reporter) -> None:
+        """What an agent for each thread was started for is there; somebody has to wait for it."""
+        for row, agent in enumerate(agents.tolist()):
+            self.starts[agent] = site, row, int(self.clocks.ticks[agent])
         self._complete(barrier, site)
 
     def _complete(self, barrier: Barrier, site: Reporter) -> None:

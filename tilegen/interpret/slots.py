@@ -74,7 +74,7 @@ def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
     phases, group = site.machine.phases, site.group
     slots = SlotsOfCtas(step.slot.barrier, slot, group.cta)
     if step.landed == TENSOR:
-        work = site.machine.cores.commit(group, site)
+        work = site.machine.cores.commit(group, phases.agent_of(slots), site)
         site.machine.flights.commit(TENSOR, group)
         site.machine.flights.land(TENSOR, 0, group)
         phases.note_commits(step.slot.barrier, work.agent)
@@ -93,7 +93,7 @@ def _hand_over(queue: str, agent: Array, site: Site) -> Work:
     site.machine.flights.hand_over(queue, group, agent)
     known = np.zeros((len(group), clocks.crew.seats), np.int32)
     known[np.arange(len(group)), clocks.crew.seat_of[agent]] = clocks.ticks[agent]
-    return Work(agent, known, clocks.ticks[agent])
+    return Work(agent, known)
 
 
 def await_phase(step: Await, site: Site) -> Blocked | None:

@@ -20,6 +20,7 @@ from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.slots import arrive, await_phase
+from tilegen.interpret.tensor_copies import start_cell_copy
 from tilegen.interpret.tensor_moves import fence, move_cells
 from tilegen.interpret.tensor_products import start_product
 from tilegen.interpret.threads import Array
@@ -37,6 +38,7 @@ from tilegen.plan import (
     SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
+    TENSOR_COPY,
     TENSOR_LOAD,
     TENSOR_PRODUCTS,
     TENSOR_STORE,
@@ -348,7 +350,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
-    TENSOR_LOAD.name: move_cells, TENSOR_STORE.name: move_cells,
+    TENSOR_COPY.name: start_cell_copy, TENSOR_LOAD.name: move_cells, TENSOR_STORE.name: move_cells,
     **{row.name: start_product for row in (*TENSOR_PRODUCTS.values(), *CELL_PRODUCTS.values())},
     **PRODUCTS, **{row.name: update for row in RED.values()}, **{row.name: store_box for row in TMA_REDUCE.values()},
 }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
+from tilegen.arithmetic import SCALED, TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.clocks import Clocks
 from tilegen.interpret.fault import MALFORMED, Fault, FaultFound
 from tilegen.interpret.memory import MOST_OWED
@@ -43,7 +43,7 @@ class TensorSum:
     def total(self) -> Array:
         """The bits of the elements, (accumulators, M * N)."""
         atom, (m, n, _) = self.atom, self.atom.shape
-        dtype = TFLOAT32_CUT if atom.a == TFLOAT32 else atom.a  # no instruction rounds them before
+        dtype = TFLOAT32_CUT if atom.a == TFLOAT32 else SCALED if atom.factors else atom.a  # none rounds them before
         a, b = (x[0] if len(x) == 1 else np.concatenate(x, k) for x, k in ((self.left, 2), (self.right, 1)))
         before = self.before.view(self.domain.stored(atom.c)).reshape(-1, m, n)
         found = np.ascontiguousarray(self.domain.matmul(a, b, before, dtype, atom.c))

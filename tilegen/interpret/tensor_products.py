@@ -2,55 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from tilegen.dtypes import FACTOR
 from tilegen.interpret.address import value_of
 from tilegen.interpret.asynchronous import names_of
-from tilegen.interpret.fault import MALFORMED, MISALIGNED
+from tilegen.interpret.fault import MALFORMED
 from tilegen.interpret.fragments import held_as
 from tilegen.interpret.matrices import Readers, find_problem, read_matrix
-from tilegen.interpret.order import Shadow
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site
+from tilegen.interpret.tensor_copies import read_factors
+from tilegen.interpret.tensor_lanes import Started, find_lanes, start_in_turns
 from tilegen.interpret.tensor_memory import COLUMN_BYTES, LANES, Cells
-from tilegen.interpret.tensor_moves import find_cells
 from tilegen.interpret.threads import Array, Group
 from tilegen.layouts import ATOMS, MmaAtom
 from tilegen.plan import CELL_PRODUCTS, TENSOR_PRODUCTS, Effects, Ref, TensorMma
 
 _BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "tcgen05"}
-_FIRST_COLUMN = 4  # where what a product has in tensor memory begins: at a multiple of so many columns
-
-
-@dataclass(frozen=True)
-class Multiplied:
-    """The products of one step, until their threads have a commit: all else the clock of their agent says."""
-
-    rows: int
-
-    def land(self, rows: Array, who: Group, op: int) -> None:
-        pass
-
-    def touches(self, shadow: Shadow, granule: int) -> Array:
-        return np.zeros(self.rows, bool)
-
-    def holds(self, store: object, element: int) -> bool:
-        return False
 
 
 def start_product(step: TensorMma, touched: Effects, site: Site) -> None:
-    """One thread of a warp starts a product; one CTA's after the other where several warps of it do."""
-    if len(site.group) != len(site.group.whole):
-        site.fail(MALFORMED, "several threads of a warp start one product: tcgen05.mma is started by one thread", 0)
-    turn = np.zeros(len(site.group), np.int64)
-    for cta in np.unique(site.group.cta):
-        own = site.group.cta == cta
-        turn[own] = np.arange(own.sum())
-    for k in range(int(turn.max()) + 1):
-        _start(step, touched, site.narrow(site.group.where(turn == k)))
+    """One thread of a warp starts a product."""
+    start_in_turns(_start, "product", step, touched, site)
 
 
 def _start(step: TensorMma, touched: Effects, site: Site) -> None:
@@ -65,13 +40,25 @@ def _start(step: TensorMma, touched: Effects, site: Site) -> None:
         else _read_cells(ref, atom, (agent, known), site)
         for ref, lies, operand in ((step.a, step.a_lies, "A"), (step.b, step.b_lies, "B"))
     )
+    if atom.factors:
+        a, b = _scale(step, atom, (a, b), (agent, known), site)
     adds = group.spread(value_of(read_text(step.accumulate), site)).astype(bool)
     at = _take_sums(step, atom, adds, (agent, known), site)
     store = site.frame.places[step.c.memory.name].root.store
     store.tensor.add(atom, at, adds, a, b.swapaxes(1, 2))
-    flight = machine.flights.start(step.via.queue, group, Multiplied(len(group)), site.narrow(group))
+    flight = machine.flights.start(step.via.queue, group, Started(len(group)), site.narrow(group))
     if machine.log is not None:
         machine.log.start(flight, names_of(site, step.a, step.b, step.c), 0, site)
+
+
+def _scale(
+    step: TensorMma, atom: MmaAtom, operands: tuple[Array, Array], by: tuple[Array, Array], site: Site
+) -> tuple[Array, Array]:
+    """The matrices of a product, (threads, rows, depth), by the factors of their rows."""
+    factors, domain, stored = read_factors(step, by, site), site.machine.domain, site.machine.domain.stored(FACTOR)
+    sides = zip(operands, ("A", "B"), ("sfa", "sfb"), strict=True)
+    a, b = (domain.scale_by(x, factors[name].view(stored)[..., None], atom.dtype(side)) for x, side, name in sides)
+    return a, b
 
 
 def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
@@ -80,7 +67,7 @@ def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
     if atom is None:
         site.fail(MALFORMED, f"there is no {step.atom}")
     forms = CELL_PRODUCTS if step.a_lies is None else TENSOR_PRODUCTS
-    if step.via is not forms.get(atom.instruction.rpartition("::")[2]):
+    if step.via is not forms.get(atom.ptx_kind):
         site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
     m, n, _ = atom.shape
     if m != LANES:
@@ -99,9 +86,9 @@ def _take_sums(step: TensorMma, atom: MmaAtom, adds: Array, by: tuple[Array, Arr
     store = _store_of(step.c, atom, "C", site)
     if store.size != COLUMN_BYTES:
         site.fail(MALFORMED, f"{atom.name}: sums of {store.size} bytes are not carried out, only those of a column")
-    at, granules, each = _place_lanes(step.c, atom, "C", atom.shape[1], site)
-    _order_sums(store, atom, (granules, each), (*by, adds), site)
-    return at.reshape(len(site.group), -1)
+    lanes = find_lanes(step.c, atom.shape[1], f"the sums of {atom.name}", site)
+    _order_sums(store, atom, (lanes.granules, lanes.each), (*by, adds), site)
+    return lanes.at.reshape(len(site.group), -1)
 
 
 def _read_cells(ref: Ref, atom: MmaAtom, by: tuple[Array, Array], site: Site) -> Array:
@@ -110,19 +97,18 @@ def _read_cells(ref: Ref, atom: MmaAtom, by: tuple[Array, Array], site: Site) ->
     Row r lies in lane r, packed: PTX ISA, tcgen05.mma, "Packing formats used in Tensor Memory" of A. ``by``: the
     agents, and what their products are ordered after.
     """
-    (agent, known), (m, _, k), dtype = by, atom.shape, held_as(atom, "A")
+    (agent, known), dtype = by, held_as(atom, "A")
     store = _store_of(ref, atom, "A", site)
-    at, granules, each = _place_lanes(ref, atom, "A", k, site)
-    store.settle(at)
-    row_of = np.repeat(np.arange(len(site.group)), m)
-    _refuse_unwritten(store, granules, row_of, site)
-    where = lambda entry, table: (int(row_of[entry // table.shape[1]]), store.where(entry, table)[1])  # noqa: E731
-    clash = store.pool.shadow.seen_with(known).read_by_agent(granules, each, agent[row_of], site.op)
-    report(store.pool.shadow, clash, "reads", granules, where, site)
-    chain = store.tensor.chain
-    chain[granules] = -np.abs(chain[granules])
-    words = store.pool.cells[store.size].take(at).view(site.machine.domain.stored(dtype))
-    result: Array = words.reshape(len(site.group), m, k)
+    lanes = find_lanes(ref, atom.shape[2], f"the columns of A of {atom.name}", site)
+    store.settle(lanes.at)
+    own, granules = site.narrow(lanes.each), lanes.granules
+    store.refuse_unwritten(granules, own)
+    clash = store.pool.shadow.seen_with(known).read_by_agent(granules, lanes.each, lanes.repeat(agent), site.op)
+    report(store.pool.shadow, clash, "reads", granules, store.where, own)
+    store.refuse_others(granules, own)
+    store.tensor.chain[granules] = -np.abs(store.tensor.chain[granules])
+    words = store.pool.cells[store.size].take(lanes.at).view(site.machine.domain.stored(dtype))
+    result: Array = words.reshape(len(site.group), LANES, -1)
     return result
 
 
@@ -135,22 +121,6 @@ def _store_of(ref: Ref, atom: MmaAtom, operand: str, site: Site) -> Cells:
         site.fail(MALFORMED, f"{atom.name} {does} {dtype} in tensor memory, not {found}")
     store: Cells = place.root.store
     return store
-
-
-def _place_lanes(ref: Ref, atom: MmaAtom, operand: str, elems: int, site: Site) -> tuple[Array, Array, Group]:
-    """Neighbours in each lane that a product has: (their elements, granules, threads), a row for each lane."""
-    group, m, store = site.group, atom.shape[0], _store_of(ref, atom, operand, site)
-    lane, first = find_cells(ref, elems, site)
-    column = (store.offset + first * store.size) // COLUMN_BYTES
-    off = (lane != 0) | (column % _FIRST_COLUMN != 0)
-    if off.any():
-        row, what = int(np.argmax(off)), "the sums" if operand == "C" else f"the columns of {operand}"
-        begins = f"lane {int(lane[row])}, column {int(column[row])}"
-        message = f"{what} of {atom.name} begin at {begins}, not in lane 0 at a multiple of {_FIRST_COLUMN} columns"
-        site.fail(MISALIGNED, message, row)
-    rows = np.repeat(np.arange(len(group)), m)
-    each = Group(group.crew, slice(None), *(x[rows] for x in _fields(group)))
-    return *store.place(np.tile(np.arange(m), len(group)), first[rows], elems, each), each
 
 
 def _order_sums(

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tilegen.arithmetic.intervals import ValueRange, fit_range, has_range
-from tilegen.dtypes import DTYPES
+from tilegen.dtypes import DTYPES, FACTOR
 from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
 from tilegen.ops.computing import Computed, Made, plan_computed, refuse_dtype
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
@@ -66,7 +66,7 @@ def _refuse_memory(call: Call, context: Context) -> str | None:
 
 def _refuse_dtypes(call: Call, context: Context) -> str | None:
     for buffer in (call.regions[f].buffer for f in ("src", "dst")):
-        if DTYPES[buffer.dtype].kind == "complex":
+        if DTYPES[buffer.dtype].kind == "complex" or buffer.dtype == FACTOR:
             return f"{buffer.dtype} is not converted"
         if (reason := refuse_dtype(buffer.dtype, context.arch)) is not None:
             return reason

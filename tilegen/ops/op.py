@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilegen.arithmetic import Domain
 from tilegen.arithmetic.intervals import ValueRange
 from tilegen.decisions import Choice, Cost
+from tilegen.dtypes import FACTOR
 from tilegen.errors import Flaw
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flow, Flows, no_flows
@@ -27,6 +28,7 @@ MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
 _UNCOMPUTED = {  # types that nothing computes with, and what can be done with them
     "complex64": "'copy' and 'permute' move it as it is",
     "complex128": "'copy' and 'permute' move it as it is",
+    FACTOR: "'copy' moves it as it is, and 'mma' takes factors of it in tensor memory",
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Index, mul
 from tilegen.kept import keep
 from tilegen.ops.operand import memory_of, tensor_memory_of
-from tilegen.plan import BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, Role, Sync, flatten
+from tilegen.plan import ADDRESS_BYTES, BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, Role, Sync, flatten
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
@@ -28,9 +28,9 @@ _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 def check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
     """Raises SpecError TG210 where ops need more shared memory of their own than is left."""
     limit = ARCHES[spec.arch].max_shared_bytes_per_cta
-    barriers = sum(b.slots for b in outline(spec).barriers.values()) * BARRIER_BYTES
+    own = _count_own_bytes(spec)
     for m in scratch:
-        top = m.offset_bytes + int(m.span) * m.elem_bytes + barriers  # type: ignore[arg-type]
+        top = m.offset_bytes + int(m.span) * m.elem_bytes + own  # type: ignore[arg-type]
         if top > limit:
             message = f"with {m.name} of a reduce the shared memory takes {top} bytes; a CTA on {spec.arch} has {limit}"
             raise SpecError(Diagnostic("TG210", message, None, "let fewer warps share a result"))
@@ -42,7 +42,13 @@ def find_shared_room(spec: Spec) -> int:
     if spec.ctas_per_sm:
         share = arch.shared_bytes_per_sm // spec.ctas_per_sm // arch.shared_unit_bytes * arch.shared_unit_bytes
         each = min(each, share - arch.reserved_shared_bytes_per_cta)
-    return each - sum(b.slots for b in outline(spec).barriers.values()) * BARRIER_BYTES
+    return each - _count_own_bytes(spec)
+
+
+def _count_own_bytes(spec: Spec) -> int:
+    """Bytes of shared memory that no buffer has: mbarriers, and where tensor memory begins."""
+    slots = sum(b.slots for b in outline(spec).barriers.values())
+    return slots * BARRIER_BYTES + (ADDRESS_BYTES if count_tensor_columns(spec) else 0)
 
 
 @keep
@@ -81,7 +87,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
             memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
             top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
         memories[buffer.name] = memory
-    top += sum(b.slots for b in seen.barriers.values()) * BARRIER_BYTES
+    top += _count_own_bytes(spec)
     limit = ARCHES[spec.arch].max_shared_bytes_per_cta
     if top > limit:
         last = max((b for b in spec.buffers if b.traits.is_pooled), key=lambda b: memories[b.name].offset_bytes)
@@ -171,8 +177,7 @@ def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice,
         return ()
     arch, shared = ARCHES[spec.arch], [m for m in memories.values() if m.traits.is_pooled]
     ends = [m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in shared]  # type: ignore[arg-type]
-    slots = sum(b.slots for b in outline(spec).barriers.values())
-    each = shared_for(arch, max(ends, default=0) + slots * BARRIER_BYTES)
+    each = shared_for(arch, max(ends, default=0) + _count_own_bytes(spec))
     registers = registers_for(arch, spec.threads, spec.ctas_per_sm)
     said = f"{each} bytes of shared memory each, of {arch.shared_bytes_per_sm}, the system's counted"
     has_columns, taken = _count_columns(spec)

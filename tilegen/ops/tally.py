@@ -21,7 +21,7 @@ from tilegen.ops.mma.atoms import extents_of
 from tilegen.ops.mma.flows import find_tiling
 from tilegen.plan import CP_ASYNC, MBARRIER, Launch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
-from tilegen.spaces import GLOBAL, REGISTER, SHARED
+from tilegen.spaces import GLOBAL, REGISTER, SHARED, TMEM
 from tilegen.spec.data import (
     ArriveStatement,
     Call,
@@ -131,7 +131,7 @@ def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
             found += Tally(joined=times * _bytes(region))
         elif (here, to) == (_SHARED, {_REGISTER}):
             found += Tally(read=times * _count_read(spec, call, region))
-        elif here != _REGISTER and (here, to) != (_SHARED, {_GLOBAL}):
+        elif here not in (_REGISTER, TMEM.state) and (here, to) != (_SHARED, {_GLOBAL}):
             raise TypeError(f"ops/tally.py does not know what goes from {here} memory to {', '.join(sorted(to))}")
     return found
 

@@ -17,7 +17,7 @@ from tilegen.layouts import Iter, TileLayout
 from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.flows import Flow, fixed, pair_up
 from tilegen.ops.formals import Formals
-from tilegen.ops.mma.held import find_places, hold, shape_of_matrix
+from tilegen.ops.held import find_places, hold, shape_of_matrix
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
 from tilegen.ops.thread_loop import over
@@ -88,8 +88,9 @@ def _flow_of_cells(call: Call, threads: int) -> tuple[Flow, ...]:
     teams = size // TEAM
     if rows != TEAM or columns % teams:
         return ()
-    split = (Iter(teams, 1, "wgid"), Iter(columns // teams, 1)) if teams > 1 else (Iter(columns, 1),)
-    return (fixed(call, held, TileLayout((Iter(TEAM, 1, "tid_in_wg"), *split)), SHAPE),)
+    axis = SCOPES[call.scope].lane  # by which the spec may name them again
+    split = (Iter(teams, TEAM, axis), Iter(columns // teams, 1)) if teams > 1 else (Iter(columns, 1),)
+    return (fixed(call, held, TileLayout((Iter(TEAM, 1, axis), *split)), SHAPE),)
 
 
 def refuse_cells(call: Call, context: Context) -> str | None:

@@ -32,7 +32,8 @@ class MatrixDescriptor:
     """The matrix that one product reads: ``rows`` along M or N, 32 bytes of each along K, and how it lies.
 
     ``along``: elements follow one another along "k" or along "mn" (of wgmma those of 2 bytes only). Chunks of
-    ``chunk_bytes`` trade places in rows of ``swizzle_bytes`` (0: they do not). ``leading_bytes`` and ``stride_bytes``
+    ``chunk_bytes`` trade places in rows of ``swizzle_bytes`` (0: they do not). A copy to tensor memory reads
+    ``depth_bytes`` of each row, 16. ``leading_bytes`` and ``stride_bytes``
     are the descriptor's offsets. ``engine``, wgmma or tcgen05, reads it. Where the matrix begins is the place of the
     step that names it.
     """
@@ -45,11 +46,12 @@ class MatrixDescriptor:
     stride_bytes: int
     engine: str = WGMMA
     chunk_bytes: int = CHUNK_BYTES
+    depth_bytes: int = DEPTH_BYTES
 
     @property
     def depth(self) -> int:
         """Elements along K."""
-        return DEPTH_BYTES // self.elem_bytes
+        return self.depth_bytes // self.elem_bytes
 
     @property
     def elems(self) -> int:

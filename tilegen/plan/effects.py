@@ -16,7 +16,6 @@ from tilegen.kept import keep
 from tilegen.plan.descriptors import DEPTH_BYTES, MatrixDescriptor
 from tilegen.plan.instructions import (
     BOX,
-    CELLS,
     COMPUTE,
     FETCH,
     MATRIX,
@@ -33,7 +32,7 @@ from tilegen.plan.instructions import (
     OperandForm,
 )
 from tilegen.plan.memories import Ref, Slot, TensorMap
-from tilegen.plan.products import Fence, Mma, TensorFence, TensorMma, Wgmma
+from tilegen.plan.products import Fence, Mma, TensorCopy, TensorFence, TensorMma, Wgmma, count_factors
 from tilegen.plan.steps import (
     Arrive,
     Await,
@@ -82,7 +81,7 @@ class Touch:
 
     ref: Ref
     use: str  # reads | writes | updates
-    lies: str  # thread | rows | box | fragment | matrix | lanes | sums | cells
+    lies: str  # thread | rows | box | fragment | matrix | lanes | all lanes
     elems: int
     where: Index = True
     map: TensorMap | None = None
@@ -229,15 +228,28 @@ def _of_wgmma(step: Wgmma) -> Effects:
 
 def _of_tensor_mma(step: TensorMma) -> Effects:
     """The accumulator is written also where it is not read: it is one touch, as wgmma's is."""
-    lies = {"a": step.a_lies, "b": step.b_lies}
+    lies, factors = {"a": step.a_lies, "b": step.b_lies}, step.factors
+    if set(factors) != {o.field for o in step.via.operands} - {"a", "b", "c"}:
+        raise ValueError(f"{step.via.name} takes {'no' if factors else 'two'} operands of factors")
     touches = []
     for o in step.via.operands:
         matrix, place = lies.get(o.field), getattr(step, o.field)
         if (o.lies == MATRIX) != (matrix is not None):
             raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.spaces)} memory")
-        each = DEPTH_BYTES // place.memory.elem_bytes if o.lies == CELLS else step.b_lies.rows  # of each lane
-        touches.append(Touch(place, o.use, o.lies, matrix.elems if matrix else each, matrix=matrix))
+        elems = matrix.elems if matrix else step.b_lies.rows  # of c: those of each lane
+        elems = count_factors(factors[o.field][1]) if o.field in factors else elems
+        elems = DEPTH_BYTES // place.memory.elem_bytes if o.field == "a" and not matrix else elems
+        touches.append(Touch(place, o.use, o.lies, elems, matrix=matrix))
     return Effects(step.via, _in_order(touches), (step.accumulate,))
+
+
+def _of_tensor_copy(step: TensorCopy) -> Effects:
+    """Of tensor memory it writes as many elements of each lane as a row has."""
+    lies, (dst, src) = step.src_lies, step.via.operands
+    touches = (
+        Touch(step.src, src.use, src.lies, lies.elems, matrix=lies), Touch(step.dst, dst.use, dst.lies, lies.depth),
+    )  # fmt: skip
+    return Effects(step.via, touches)
 
 
 def _of_tma(step: Tma) -> Effects:
@@ -308,6 +320,7 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Fence: lambda step: Effects(),
     TensorFence: lambda step: Effects(),
     TensorMma: _of_tensor_mma,
+    TensorCopy: _of_tensor_copy,
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
     Follow: lambda step: Effects(),

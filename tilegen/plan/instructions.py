@@ -24,8 +24,7 @@ BOX = "box"  # a box of an array, and the same elements one row behind the other
 FRAGMENT = "fragment"  # each lane of a warp has consecutive elements of a matrix that the warp shares
 MATRIX = "matrix"  # a matrix in shared memory, where a MatrixDescriptor says
 LANES = "lanes"  # consecutive elements of each of a warp's 32 lanes of tensor memory; the place is the first lane's
-SUMS = "sums"  # the accumulator of a product in tensor memory, all lanes that the product has
-CELLS = "cells"  # what a product reads in tensor memory, consecutive elements of all lanes that it has
+ALL_LANES = "all lanes"  # consecutive elements of each lane of tensor memory; the place is lane 0's
 ANY = (GLOBAL.state, SHARED.state, REGISTER.state)
 _REGISTERS = (REGISTER.state,)
 MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes: PTX ISA, .m8n8, .b16
@@ -203,26 +202,33 @@ def _tensor_move(name: str, is_load: bool, queue: str) -> Instruction:
     )  # fmt: skip
 
 
-def _tensor_product(kind: str, in_cells: bool) -> Instruction:
+def _tensor_product(kind: str, in_cells: bool = False) -> Instruction:
     """tcgen05.mma of a kind: one thread starts it, c in tensor memory, b in shared memory by a descriptor, a in either.
 
-    PTX ISA, tcgen05.mma: ``a-desc`` or ``[a-tmem]``.
+    The scale factors of a and b, of the kinds that take them, are in tensor memory. PTX ISA, tcgen05.mma: ``a-desc`` or
+    ``[a-tmem]``.
     """
-    c = OperandForm("c", UPDATES, SUMS, (TMEM.state,))
+    c, held = (OperandForm(name, use, ALL_LANES, (TMEM.state,)) for name, use in (("c", UPDATES), ("a", READS)))
     a, b = (OperandForm(name, READS, MATRIX, (SHARED.state,)) for name in "ab")
-    end = ".cells" if in_cells else ""
-    a = OperandForm("a", READS, CELLS, (TMEM.state,)) if in_cells else a
+    scaled, end = kind in SCALED_KINDS, ".cells" if in_cells else ""
+    factors = [OperandForm(name, READS, ALL_LANES, (TMEM.state,)) for name in ("sfa", "sfb") if scaled]
     return Instruction(
-        f"tcgen05.mma.{kind}{end}", (c, a, b), "matrices", feature="tcgen05", queue=TENSOR, proxy="async",
-        prelude=f"tcgen05_mma_{kind}{end.replace('.', '_')}",
+        f"tcgen05.mma.{kind}{end}", (c, held if in_cells else a, b, *factors), "matrices", feature="tcgen05",
+        queue=TENSOR, proxy="async", prelude=f"tcgen05_mma_{kind}{end.replace('.', '_')}",
     )  # fmt: skip
 
 
 TENSOR_LOAD = _tensor_move("tcgen05.ld", True, TENSOR_LOADS)
 TENSOR_STORE = _tensor_move("tcgen05.st", False, TENSOR_STORES)
+TENSOR_COPY = Instruction(  # one thread starts it: PTX ISA, tcgen05.cp, .32x128b with .warpx4
+    "tcgen05.cp",
+    (OperandForm("dst", WRITES, ALL_LANES, (TMEM.state,)), OperandForm("src", READS, MATRIX, (SHARED.state,))),
+    "matrices", feature="tcgen05", queue=TENSOR, proxy="async", prelude="tcgen05_cp_32x128b_warpx4",
+)  # fmt: skip
 TENSOR_KINDS = ("f16", "tf32", "i8", "f8f6f4")  # PTX ISA, tcgen05.mma: kinds without scale factors
-TENSOR_PRODUCTS = {kind: _tensor_product(kind, False) for kind in TENSOR_KINDS}
-CELL_PRODUCTS = {kind: _tensor_product(kind, True) for kind in TENSOR_KINDS}  # a in tensor memory
+SCALED_KINDS = ("mxf8f6f4",)  # and with them
+TENSOR_PRODUCTS = {kind: _tensor_product(kind) for kind in (*TENSOR_KINDS, *SCALED_KINDS)}
+CELL_PRODUCTS = {kind: _tensor_product(kind, in_cells=True) for kind in TENSOR_KINDS}  # a in tensor memory
 RED = {function: _update(function) for function in FUNCTIONS}
 TMA_REDUCE = {function: _tma_reduce(function) for function in FUNCTIONS}
 
@@ -284,8 +290,7 @@ INSTRUCTIONS = {
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
         FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(), *TMA_REDUCE.values(),
-        TENSOR_LOAD, TENSOR_STORE, *TENSOR_PRODUCTS.values(),
-        *CELL_PRODUCTS.values(),
+        TENSOR_LOAD, TENSOR_STORE, TENSOR_COPY, *TENSOR_PRODUCTS.values(), *CELL_PRODUCTS.values(),
     )
 }  # fmt: skip
 

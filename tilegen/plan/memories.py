@@ -138,6 +138,7 @@ def _factored(x: Index, pitch: Index) -> Index:
 
 TMA_UNIT_BYTES = 16  # strides and addresses of arrays, rows of boxes: CUDA Driver API, cuTensorMapEncodeTiled
 TMA_ALIGN_BYTES = 128
+ADDRESS_BYTES = 4  # of tensor memory: PTX ISA, tcgen05.alloc writes one to shared memory
 BARRIER_BYTES = 8  # PTX ISA, mbarrier: a .b64 object in shared memory
 
 

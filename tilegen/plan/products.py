@@ -51,6 +51,10 @@ class TensorMma:
     where a is in tensor memory: row r in lane r, the 8 columns from ``a`` on. ``c`` is the first cell of the
     accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the thread has
     started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
+
+    ``sfa`` and ``sfb``: the scale factors of rows of a and of b, of the kinds that take them, whose a is in shared
+    memory; the product takes byte ``factor`` of each column. Row r's are in column r / 32 from there on, lane r modulo
+    32, and in each 32 lanes again.
     """
 
     via: Instruction
@@ -61,6 +65,39 @@ class TensorMma:
     a_lies: MatrixDescriptor | None
     b_lies: MatrixDescriptor
     accumulate: Index = True
+    sfa: Ref | None = None
+    sfb: Ref | None = None
+    factor: int = 0
+
+    @property
+    def factors(self) -> dict[str, tuple[Ref, int]]:
+        """By field, where factors begin, and of how many rows they are."""
+        a_rows = self.a_lies.rows if self.a_lies else 0
+        given = {"sfa": (self.sfa, a_rows), "sfb": (self.sfb, self.b_lies.rows)}
+        return {name: (ref, rows) for name, (ref, rows) in given.items() if ref is not None}
+
+
+def count_factors(rows: int) -> int:
+    """Elements of a lane that hold the factors of so many rows: those of 32 are a byte of a column of 4.
+
+    >>> count_factors(128), count_factors(224)
+    (16, 28)
+    """
+    return -(-rows // 32) * 4
+
+
+@dataclass(frozen=True)
+class TensorCopy:
+    """One thread starts a copy to tensor memory of 32 rows of 16 bytes, which ``src_lies`` finds in shared memory.
+
+    Row r goes to lane r and to each 32nd lane after it, 16 bytes of each from ``dst`` on, which is lane 0's place.
+    The copy is done when the arrival that its thread asks for comes (``Arrive``, ``landed``).
+    """
+
+    via: Instruction
+    dst: Ref
+    src: Ref
+    src_lies: MatrixDescriptor
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tilegen.arithmetic.values import Values
 from tilegen.index import Index, Var, bound, equal, least, multiple
 from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_REDUCE, TMA_STORE, Instruction
 from tilegen.plan.memories import Memory, Peers, Ref, Slot, TensorMap
-from tilegen.plan.products import Fence, Mma, TensorFence, TensorMma, Wgmma
+from tilegen.plan.products import Fence, Mma, TensorCopy, TensorFence, TensorMma, Wgmma
 
 
 # ---- structure: what a C programmer would write around statements
@@ -320,6 +320,7 @@ Step = Union[  # noqa: UP007 - a runtime alias
     Mma,
     Wgmma,
     TensorMma,
+    TensorCopy,
     Tma,
     Sync,
     Fence,

@@ -60,6 +60,20 @@ class Claims:
             raise self._refuse(name, at, got, want, wrong)
         return compare_floats(name, at, got, want)
 
+    def compare_rest(self, name: str, at: Array) -> None:
+        """Raise ProofError TG428 at the first element that the function has a number for, and that no CTA writes.
+
+        ``at``: sorted offsets of the elements that all CTAs write.
+        """
+        offsets, values = self.values[name]
+        left = offsets[~np.isin(offsets, at) & ~np.isnan(values)]
+        if len(left):
+            seen = describe_difference(self.specs[name], self.params, name, left, offsets)
+            value = float(values[np.searchsorted(offsets, left[0])])
+            message = f"{seen.element} is written by no CTA, and {self.function} says {value!r}; {seen.pattern}"
+            hint = "write it; or let the function return nan for it, if it is to be left as it is"
+            raise ProofError(Diagnostic(DIFFERS, message, seen.mark, hint))
+
     def _refuse(self, name: str, at: Array, got: Array, want: Bound, wrong: Array) -> ProofError:
         first = int(wrong.argmax())
         seen = describe_difference(self.specs[name], self.params, name, at[wrong], at)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from math import gcd, prod
 
 import numpy as np
@@ -19,7 +18,6 @@ from tilegen.index import (
     bound,
     conjuncts,
     evaluate,
-    less,
     multiple,
     names_of,
     substitute,
@@ -28,11 +26,12 @@ from tilegen.index import (
     variables,
 )
 from tilegen.index.bounds import highest
-from tilegen.index.comparisons import COMPARING
 from tilegen.index.linear import linear
-from tilegen.index.outcomes import find_outcomes
+from tilegen.index.outcomes import Outcomes, find_outcomes
 from tilegen.plan import plain_name
-from tilegen.proofs.observed import Loops, Observed, find_sized_axes, parts_with, ranks_of
+from tilegen.proofs.flat_trips import Joined, compare_trip
+from tilegen.proofs.observed import Loops, Observed, compared_in, find_sized_axes, parts_with, ranks_of
+from tilegen.proofs.spare_sizes import Narrowed, narrow
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, outline
@@ -75,14 +74,6 @@ def halve_sizes(spec: Spec, default: Mapping[str, int], case: Mapping[str, int])
 
 # ---------------------------------------------------------------- sizes at which outcomes change
 @dataclass(frozen=True)
-class Joined:
-    """Expressions whose joint outcomes depend on sizes, and the variables beside sizes, each with its count."""
-
-    seen: tuple[Index, ...]
-    inner: tuple[tuple[Var, Index], ...] = ()
-
-
-@dataclass(frozen=True)
 class BoundarySizes:
     """Sizes that show outcomes which none of those tried shows.
 
@@ -97,72 +88,39 @@ class BoundarySizes:
 def boundary_sizes(
     spec: Spec, groups: Iterable[Joined], default: Mapping[str, int], tried: Sequence[Mapping[str, int]]
 ) -> BoundarySizes:  # fmt: skip
-    """For each joint outcome of a group's expressions that no size shows of those tried, the least that does.
+    """For each joint outcome of a group's expressions that no size shows of those tried, the least that does; of those
+    with as many CTAs as usual, if one does.
 
     Parameters that a group does not name have their defaults.
     """
-    own = {p.name: p.var for p in spec.params if p.var is not None}
+    usual = {p.name: default[p.name] for p in spec.params if p.launched is not None and p.var is not None}
     cases: dict[tuple[tuple[str, int], ...], dict[str, int]] = {}
     undecided: dict[Index, None] = {}
     unshown: dict[Index, None] = {}
-    for group in dict.fromkeys(groups):
-        named = {v.name for x in (*group.seen, *(n for _, n in group.inner)) for v in variables(x)}
-        named -= _find_shifts(spec, group, named)
-        outer = [var for name, var in own.items() if name in named]
-        fixed = {name: value for name, value in default.items() if name not in named}
-        seen = [substitute(x, fixed) for x in group.seen]
-        inner = [(v, substitute(n, fixed)) for v, n in group.inner]
-        holds = [c for c in (substitute(x, fixed) for x in spec.known) if not isinstance(c, int)]
-        found = find_outcomes(seen, inner, outer, [{v.name: case[v.name] for v in outer} for case in tried], holds)
-        undecided |= {x: None for x, known in zip(group.seen, seen, strict=True) if known in found.undecided}
+    for group, part in ((own, part) for own in dict.fromkeys(groups) for part in narrow(spec, own, default)):
+        found = _find_outcomes(spec, part, tried, usual)
+        if found is None:
+            continue
+        undecided |= {x: None for x, known in zip(group.seen, part.seen, strict=True) if known in found.undecided}
         unshown |= {} if found.are_all else dict.fromkeys(group.seen)
         for values, is_tried in zip(found.shown, found.is_tried, strict=True):
-            options = [{**default, **dict(zip((v.name for v in outer), row, strict=True))} for row in values.tolist()]
+            options = [{**default, **part.fixed, **dict(zip(part.names, row, strict=True))} for row in values.tolist()]
+            options.sort(key=lambda case: not usual.items() <= case.items())
             if not is_tried and not any(tuple(case.items()) in cases for case in options):
                 case = next((case for case in options[:_MOST_OPTIONS] if is_sized(spec, case)), None)
                 cases |= {} if case is None else {tuple(case.items()): case}
     return BoundarySizes(tuple(cases.values()), tuple(undecided), tuple(unshown))
 
 
-def _find_shifts(spec: Spec, group: Joined, named: Set[str]) -> set[str]:
-    """The elements of tables of a group that only shift a size, of which any value shows all: as where a piece begins,
-    if nothing but how far it lies from the end of the array counts.
-    """
-    asked = [*group.seen, *(n for _, n in group.inner)]
-    asked += [c for c in spec.known if not named.isdisjoint(names_of(c))]
-    sizes = {p.name for p in spec.params if p.var is not None and p.name in named} - {*spec.elements}
-    return {
-        element for element in spec.elements
-        if element in named and any(all(find_shift(x, {element, size}) == 0 for x in asked) for size in sizes)
-    }  # fmt: skip
-
-
-def find_shift(x: Index, names: Set[str]) -> int | None:
-    """By how much an expression grows where each of some variables is one more; None where no rule says.
-
-    >>> n, k = Var("n", 99), Var("k", 9)
-    >>> find_shift(Formula("min", (k + 8, n), 99), {"n", "k"}), find_shift(less(k + 8, n), {"n", "k"})
-    (1, 0)
-    >>> find_shift(less(8, n), {"n"})
-    """
-    if isinstance(x, Var):
-        return int(x.name in names)
-    if not isinstance(x, Formula) or names.isdisjoint(names_of(x)):
-        return 0
-    parts = [find_shift(a, names) for a in x.args]
-    known = [p for p in parts if p is not None]
-    if len(known) < len(parts):
+def _find_outcomes(
+    spec: Spec, part: Narrowed, tried: Sequence[Mapping[str, int]], usual: Mapping[str, int]
+) -> Outcomes | None:  # fmt: skip
+    """Joint outcomes of a question; None where no size has a say in them."""
+    if not part.outer:
         return None
-    if x.symbol == "+":
-        return sum(known)
-    if x.symbol == "-":
-        return known[0] - known[1]
-    if x.symbol == "*" and isinstance(x.args[1], int):
-        return known[0] * x.args[1]
-    arms = known[1:] if x.symbol == "?" and known[0] == 0 else known
-    if len({*arms}) > 1:
-        return None
-    return 0 if x.symbol in COMPARING or not arms[0] else arms[0] if x.symbol in ("min", "max", "?") else None
+    holds = [c for c in (substitute(x, part.fixed) for x in spec.known) if not isinstance(c, int)]
+    known = [{name: case[name] for name in part.names} for case in tried if part.fixed.items() <= case.items()]
+    return find_outcomes(part.seen, part.inner, part.outer, known, holds, usual)
 
 
 def list_untold(
@@ -192,7 +150,7 @@ def group_observed(spec: Spec, asked: Iterable[Observed]) -> Iterator[Joined]:
         inner = _list_inner(spec, q.loops)
         group = _connect([substitute(c, ranks) for c in compared], inner, own)
         if group is not None:
-            yield group
+            yield replace(group, counted=frozenset(substitute(c, ranks) for c in _find_counted(q)))
         reached = sized | {v.name for v, n in q.loops if not own.isdisjoint(names_of(n))}
         for x in _small_remainders(q.x, reached):
             if names_of(x) <= own:
@@ -218,12 +176,20 @@ def pair_observed(spec: Spec, asked: Sequence[Observed], overlaps: Sequence[Obse
         plain = ranks | vars_of
         own = dict.fromkeys(substitute(x, plain) for x in _parts_of(q))
         own = {x: None for x in own if x not in meant and names_of(x) <= told}
+        counted = frozenset(substitute(c, plain) for c in _find_counted(q))
         loops = tuple((vars_of.get(v.name, v), substitute(n, plain)) for v, n in q.loops)
         for overlap, lies in shown if own else ():
             seen = tuple(dict.fromkeys([*own, *lies]))
             around = {v.name: (v, n) for v, n in (*loops, *overlap.loops)}
             inner = _list_inner(spec, tuple(around.values()))
-            yield Joined(seen, _with_counts({name for x in seen for name in names_of(x)}, inner))
+            yield Joined(seen, _with_counts({name for x in seen for name in names_of(x)}, inner), counted)
+
+
+def _find_counted(q: Observed) -> frozenset[Index]:
+    """The comparisons of a question that nothing but counts of loops around makes."""
+    of_loops = [part for v, n in q.loops for part in compare_trip(v, n)]
+    others = {c for x in (q.x, *q.guards) if x not in of_loops for c in compared_in(x)}
+    return frozenset(c for x in of_loops for c in compared_in(x) if c not in others)
 
 
 def _parts_of(q: Observed) -> list[Formula]:
@@ -245,13 +211,6 @@ def _list_inner(spec: Spec, loops: Loops) -> list[tuple[Var, Index]]:
 
 def _sizes_of(spec: Spec) -> set[str]:
     return {p.name for p in spec.params if p.var is not None}
-
-
-def compared_in(x: Index) -> list[Formula]:
-    """Every comparison in an expression, of sides of the smaller or larger of two too."""
-    found: list[Index] = [*parts_with(x, COMPARING)]
-    found += [less(a, b) for part in parts_with(x, ("min", "max")) for a, b in pairwise(part.args)]
-    return [c for c in found if isinstance(c, Formula)]
 
 
 def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own: set[str]) -> Joined | None:

@@ -51,8 +51,14 @@ def _say_whose(spec: Spec, op: int) -> str:
     return f"every {scope} does all of it: 'scope: cta' shares it out; 'when: {own} == 0' leaves it to one"
 
 
-def _say_unwritten(spec: Spec, call: Call) -> str:
+def _say_unwritten(spec: Spec, call: Call, fault: Fault) -> str:
     """What writes what a call reads, or adds to, before anything has."""
+    cells = [r for r in call.read if r.buffer.traits.has_cells and f"tmem {r.buffer.root} " in fault.message]
+    if cells and call.form.name == "mma":
+        name = cells[0].buffer.root
+        if cells[0] in call.written:
+            return "let the first product not add to it: 'accumulate: k > 0' behind a loop over k"
+        return f"insert `- copy: {{src: .., dst: {name}, async: true}}` before it, of all rows that it reads"
     around = next(p.around for p in outline(spec).placed if p.statement is call)
     spot = next((nest.mark for nest in around if isinstance(nest, Loop) and nest.mark), call.mark)
     before = f" before {spot.spot}" if spot else ""
@@ -129,7 +135,7 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
         lines = ", ".join(f"`- {statement}`" for statement in spell_slots(spec, due))
         hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} {mark.spot}"
     elif fault.code == UNWRITTEN and call is not None:
-        hint = _say_unwritten(spec, call)
+        hint = _say_unwritten(spec, call, fault)
     elif fault.needs_sync and call is not None and fault.op == fault.other_op and _may_results_meet(call):
         hint = "two of its results may lie there: each has elements of its own, or an op of its own behind a sync"
     elif fault.needs_sync and call is not None and fault.op == fault.other_op and _meets_itself(spec, call):

@@ -78,6 +78,8 @@ def _first_cta(
     spec: Spec, owned: Owned, element: Sequence[int], case: Mapping[str, int]
 ) -> tuple[int, int, int] | None:
     params = dict(case)
+    if any(v.name not in params for n in spec.grid for v in variables(n)):  # a launch decides how many CTAs there are
+        return None
     grid = [int(evaluate(n, params)) for n in spec.grid]
     counts = [*grid[::-1], *(int(bound(count)) - 1 for _, count in owned.loops)]
     if prod(counts) > _MOST_PLACES:

@@ -13,7 +13,7 @@ from tilegen.arithmetic.bounded import Bounded, make_bounded
 from tilegen.arithmetic.bounds import Bound, find_beyond
 from tilegen.arithmetic.hashes import mix, salt
 from tilegen.arithmetic.values import draw_values
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype, powers_of_two
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, variables
 from tilegen.index.recurrences import ALL_TRIPS, Trips
@@ -22,7 +22,21 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
-from tilegen.plan import Compute, Map, Memory, Mma, Plan, Wgmma, When, arrays, begin, default_values, flatten, walk
+from tilegen.plan import (
+    Compute,
+    Map,
+    Memory,
+    Mma,
+    Plan,
+    TensorMma,
+    Wgmma,
+    When,
+    arrays,
+    begin,
+    default_values,
+    flatten,
+    walk,
+)
 from tilegen.proofs.columns import Column
 from tilegen.proofs.composed import TooMany, compose_inputs, find_composed
 from tilegen.proofs.observed import asked_by_tree
@@ -92,7 +106,7 @@ def names_in_conditions(plan: Plan) -> tuple[frozenset[str], ...]:
     return tuple(dict.fromkeys(frozenset(v.name for x in c.seen for v in variables(x)) for c in list_conditions(plan)))
 
 
-_COMPUTING = (Compute, Map, Mma, Wgmma)
+_COMPUTING = (Compute, Map, Mma, Wgmma, TensorMma)
 
 
 Held = tuple[Array, Bound]  # sorted offsets, and what lies there
@@ -107,12 +121,14 @@ def draw_elements(memory: Memory, case: Mapping[str, int], seed: int = 1) -> Inp
 
 
 def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
-    """Elements of an array by index: floats of ``_list_floats``, small integers, truth values."""
+    """Elements of an array by index: floats of ``_list_floats``, powers of two, small integers, truth values."""
     kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
     word = salt(f"floats {name} {seed}")
 
     def values(index: Array) -> Array:
         drawn = mix(np.asarray(index).astype(np.uint64), word)
+        if dtype == FACTOR:
+            return powers_of_two((drawn >> np.uint64(32)).astype(np.int64))
         if kind in ("float", "complex"):
             floats: Array = _list_floats(dtype)[(drawn & np.uint64(_FLOATS - 1)).astype(np.intp)]
             return floats
@@ -180,7 +196,7 @@ def _lay_bounds(domain: Bounded, exact: Array, index: Array, held: Held | None, 
     at, bound = held
     near, is_there = find_places(at, index)
     of_kernel = domain.encode(Bound(bound.value[near], bound.error[near]), dtype)
-    return np.where(is_there, of_kernel, exact)
+    return np.where(is_there, of_kernel, exact).astype(exact.dtype)  # NumPy leaves out the bytes between pairs
 
 
 def find_places(at: Array, index: Array) -> tuple[Array, Array]:

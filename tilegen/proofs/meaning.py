@@ -11,7 +11,7 @@ import numpy as np
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.arithmetic.modular import Modular, make_modular
 from tilegen.arithmetic.running import Running, make_running
-from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, bits_dtype, numpy_dtype, powers_of_two
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.index.recurrences import ALL_TRIPS, Trips
@@ -66,13 +66,15 @@ def exact_integers(dtype: str) -> int:
 
 
 def input_pattern(name: str, dtype: str, seed: int = 1, limit: int = 1 << 24) -> Input:
-    """Elements of a virtual array by index: integers below ``limit`` that the dtype holds exactly."""
+    """Elements of a virtual array by index: integers below ``limit`` that the dtype holds exactly; or powers of two."""
     numpy_type, most = numpy_dtype(dtype), np.uint64(min(limit, exact_integers(dtype)))
     salt = np.uint64(int.from_bytes(hashlib.sha256(f"{name} {seed}".encode()).digest()[:8], "little") | 1)
 
     def values(index: Array) -> Array:
         with np.errstate(over="ignore"):
             mixed = (index.astype(np.uint64) + salt) * np.uint64(0x9E3779B97F4A7C15)
+        if dtype == FACTOR:
+            return powers_of_two((mixed >> np.uint64(33)).astype(np.int64))
         return ((mixed >> np.uint64(33)) % most).astype(np.float64).astype(numpy_type)
 
     return values
@@ -139,7 +141,7 @@ def _digits(dtype: str, unit: int, first: int, digit: int, digits: int, seed: in
 def exact_limit(spec: Spec) -> int:
     """Integers below this are exact in every dtype that the spec converts between."""
     if any(OPS[call.op].exactness_of(call) == CONVERTS for call in outline(spec).calls):
-        return min(exact_integers(b.dtype) for b in spec.buffers)
+        return min((exact_integers(b.dtype) for b in spec.buffers if b.dtype != FACTOR), default=1 << 24)
     return 1 << 24
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 
 from tilegen.arithmetic import Apply, Literal, Node, Whole
 from tilegen.arithmetic.functions import INTS
@@ -34,6 +35,7 @@ from tilegen.index import (
     substitute,
     variables,
 )
+from tilegen.index.comparisons import COMPARING
 from tilegen.index.contents import SPREAD
 from tilegen.index.runs import counter
 from tilegen.kept import keep_of_two
@@ -216,6 +218,13 @@ def parts_with(x: Index, symbols: Sequence[str]) -> list[Formula]:
         return []
     inner = dict.fromkeys(e for a in x.args for e in parts_with(a, symbols))
     return [*inner, *([x] if x.symbol in symbols else [])]
+
+
+def compared_in(x: Index) -> list[Formula]:
+    """Every comparison in an expression, of sides of the smaller or larger of two too."""
+    found: list[Index] = [*parts_with(x, COMPARING)]
+    found += [less(a, b) for part in parts_with(x, ("min", "max")) for a, b in pairwise(part.args)]
+    return [c for c in found if isinstance(c, Formula)]
 
 
 def part_naming(x: Index, names: set[str]) -> Index:

@@ -36,7 +36,7 @@ from tilegen.plan import (
     walk,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES
-from tilegen.plan.instructions import BOX, CELLS, FRAGMENT, LANES, MATRIX, ROWS, SUMS, THREAD
+from tilegen.plan.instructions import ALL_LANES, BOX, FRAGMENT, LANES, MATRIX, ROWS, THREAD
 from tilegen.plan.walk import enter_repeat
 from tilegen.proofs.accesses import (
     ProofPlace,
@@ -197,7 +197,7 @@ def _cells(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
 
 TOUCHES: dict[str, Callable[[Touch, ProofPlace], Iterator[Finding]]] = {
     THREAD: access_findings, ROWS: access_findings, FRAGMENT: access_findings, BOX: _box, MATRIX: _matrix,
-    LANES: _cells, SUMS: _cells, CELLS: _cells,
+    LANES: _cells, ALL_LANES: _cells,
 }  # fmt: skip
 
 

@@ -160,6 +160,8 @@ def _copy_box(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     shared = read_address(machine, one.operands[0] if loads else one.operands[1])
     barrier = read_address(machine, one.operands[2]) if loads else None
     mask = state.row(one.operands[3], np.dtype("u2")) if found["multicast"] else None
+    if found["multicast"] and found["group"] == "2":
+        raise PtxError(f"{one.op} is not carried out: several CTAs, and mbarriers of pairs")
 
     def step(lanes: Lanes) -> None:
         corners = [r[lanes.at] for r in coordinates]
@@ -172,7 +174,8 @@ def _copy_box(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
             corner = [int(c[k]) for c in corners]
             if loads:
                 peers = [p for p in range(16) if int(mask[lane]) >> p & 1] if mask is not None else None
-                _load_box(machine, lane, box, corner, (int(places[k]), int(signals[k])), peers)
+                to = int(places[k]), int(signals[k]), int(found["group"] or 1)
+                _load_box(machine, lane, box, corner, to, peers)
             else:
                 _store_box(machine, lane, box, corner, int(places[k]), found["reduce"] or "")
 
@@ -195,8 +198,9 @@ def _locate_box(machine: Machine, lane: int, box: TensorMap, at: int, count: int
 
 
 def _load_box(
-    machine: Machine, lane: int, box: TensorMap, corner: list[int], at: tuple[int, int], peers: list[int] | None
+    machine: Machine, lane: int, box: TensorMap, corner: list[int], at: tuple[int, int, int], peers: list[int] | None
 ) -> None:
+    """``at``: where the box goes, its mbarrier, and of how many CTAs (1, or a pair) one may report to it."""
     state, order = machine.state, machine.order
     region = state.regions[box.array]
     machine.require_previous(np.array([lane]))
@@ -207,12 +211,15 @@ def _load_box(
         reader, granules = order.agent(("bulk", lane % order.n)), np.unique(byte[inside] // shadow.granule)
         shadow.read_async(reader, granules, order.own_row(lane), lane // order.n)
     for peer in [None] if peers is None else peers:
-        to, signal = at if peer is None else tuple((x & (1 << PEER) - 1) | (peer + 1) << PEER for x in at)
+        to, signal = at[:2] if peer is None else tuple((x & (1 << PEER) - 1) | (peer + 1) << PEER for x in at[:2])
         if peer is not None and peer >= state.peers:
             raise Fault(f"a box is sent to CTA {peer} of a cluster of {state.peers}")
         barrier = find_barrier(machine, signal, lane)
         place = _locate_box(machine, lane, box, to, byte.size)
         machine.refuse_barriers(place[:1], place.size)
+        ranks = [int(state.rank[byte // state.shared_bytes * state.padded]) for byte in (place[0], barrier.byte)]
+        if ranks[0] // at[2] != ranks[1] // at[2]:
+            raise Fault(f"a box for CTA {ranks[0]} of a cluster reports to an mbarrier of CTA {ranks[1]}")
         granules = np.unique(place // machine.shared_shadow.granule)
         machine.shared_shadow.write_async(barrier.agent, granules, order.own_row(lane))
         state.shared[place] = data
@@ -270,7 +277,7 @@ def _copy_bulk(machine: Machine, one: Instruction, found: re.Match[str]) -> Step
             box = TensorMap(region.name, 4, (region.size // 4,), (), (size // 4,))
             corner = [(at - region.base) // 4]
             if loads:
-                _load_box(machine, lane, box, corner, (int(here[k]), int(signals[k])), None)
+                _load_box(machine, lane, box, corner, (int(here[k]), int(signals[k]), state.peers), None)
             else:
                 _store_box(machine, lane, box, corner, int(here[k]))
 
@@ -310,11 +317,12 @@ ROWS: tuple[Row, ...] = (
     row(r"cp\.async\.wait_(group|all)", "9.7.9 cp.async.wait_group", _wait),
     row(r"cp\.async\.mbarrier\.arrive(?P<noinc>\.noinc)?\.shared(::cta)?\.b64", "9.7.13 cp.async.mbarrier.arrive",
         _arrive_landed),
-    row(_TENSOR + r"(?P<to>shared::(cluster|cta))\.global(\.tile)?\.mbarrier::complete_tx::bytes"
-        r"(?P<multicast>\.multicast::cluster)?(?P<reduce>!)?",        "9.7.9 cp.async.bulk.tensor", _copy_box),
+    row(_TENSOR + r"(cta_group::(?P<group>[12])\.)?(?P<to>shared::(cluster|cta))\.global(\.tile)?"
+        r"\.mbarrier::complete_tx::bytes(?P<multicast>\.multicast::cluster)?(?P<reduce>!)?",
+        "9.7.9 cp.async.bulk.tensor", _copy_box),
     row(r"cp\.reduce\.async\.bulk\.tensor\.\dd\.(?P<to>global)\.shared::cta\.(?P<reduce>\w+)(\.tile)?\.bulk_group"
-        r"(?P<multicast>!)?", "9.7.9 cp.reduce.async.bulk.tensor", _copy_box),
-    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?(?P<reduce>!)?",
+        r"(?P<multicast>!)?(?P<group>!)?", "9.7.9 cp.reduce.async.bulk.tensor", _copy_box),
+    row(_TENSOR + r"(?P<to>global)\.shared::cta(\.tile)?\.bulk_group(?P<multicast>!)?(?P<reduce>!)?(?P<group>!)?",
         "9.7.9 cp.async.bulk.tensor",
         _copy_box),
     row(r"cp\.async\.bulk\.(?P<to>shared::(cluster|cta))\.global\.mbarrier::complete_tx::bytes", "9.7.9 cp.async.bulk",

@@ -71,9 +71,8 @@ def arrive(machine: Machine, barrier: Barrier, idx: Array, scope: str) -> None:
     gathered = order.gather(idx)
     cta = barrier.byte // state.shared_bytes
     if (state.cta[idx] != cta).any() and scope == "cta":
-        gathered[: order.n] = 0
-        for is_shared in (True, False):
-            gathered[order.fence_start(is_shared) :][: order.n] = 0
+        for start in order.lane_starts():
+            gathered[start:][: order.n] = 0
         np.maximum(barrier.own, gathered, out=barrier.own)
     elif (state.cta[idx] == cta).all():
         np.maximum(barrier.own, gathered, out=barrier.own)
@@ -103,16 +102,21 @@ def complete(machine: Machine, barrier: Barrier) -> None:
 def land_bytes(machine: Machine, barrier: Barrier, lane: int, count: int) -> None:
     """Bytes that a copy of this lane brings are reported. Raises Fault where the copy may not see the mbarrier."""
     order = machine.order
-    row = order.own_row(lane)
-    if barrier.fenced < 0 or row[order.column[barrier.lane]] <= barrier.fenced:
-        raise Fault("the async proxy does not see mbarrier.init: no fence of its thread is ordered in between",
-                    order.instructions[barrier.made])  # fmt: skip
+    require_seen(machine, barrier, lane)
     know_phase(machine, barrier, lane, "bytes are reported")
     tell_phases(machine, barrier, lane)
     barrier.bytes -= count
     barrier.landed = order.tick()
     mark_remote(machine, barrier, lane)
     complete(machine, barrier)
+
+
+def require_seen(machine: Machine, barrier: Barrier, lane: int) -> None:
+    """What a lane starts may act on an mbarrier behind a fence of who made it."""
+    order = machine.order
+    if barrier.fenced < 0 or order.own_row(lane)[order.column[barrier.lane]] <= barrier.fenced:
+        raise Fault("the async proxy does not see mbarrier.init: no fence of its thread is ordered in between",
+                    order.instructions[barrier.made])  # fmt: skip
 
 
 def tell_phases(machine: Machine, barrier: Barrier, lane: int) -> None:

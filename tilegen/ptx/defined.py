@@ -9,7 +9,7 @@ from tilegen.ptx.text import Instruction, KernelText, list_names
 # What writes no register: its first operand is read, as all others are.
 _READERS = re.compile(
     r"(st|red|bra|bar|barrier|fence|membar|ret|exit|trap|mbarrier\.init|mbarrier\.expect_tx|cp|prefetch|stmatrix"
-    r"|griddepcontrol|setmaxnreg|wgmma)\b"
+    r"|griddepcontrol|setmaxnreg|wgmma|tcgen05\.(alloc|dealloc|relinquish_alloc_permit|st|wait|fence|mma|cp|commit))\b"
 )
 _NAME = re.compile(r"%?[A-Za-z_$][\w$.]*")
 
@@ -77,6 +77,15 @@ def list_read(one: Instruction) -> list[str]:
     """
     is_written = bool(_written_names(one))
     return [one.guard, *(name for x in one.operands[is_written:] for name in _NAME.findall(x))]
+
+
+def list_touched(one: Instruction) -> list[str]:
+    """Names that an instruction reads or writes.
+
+    >>> list_touched(Instruction("ld.shared.u32", ("%r2", "[%r1+4]")))
+    ['', '%r2', '%r1']
+    """
+    return [one.guard, *(name for x in one.operands for name in _NAME.findall(x))]
 
 
 def _find_names(names: list[str], numbers: dict[str, int]) -> int:

@@ -12,6 +12,7 @@ from tilegen.ptx.held import Barrier, Flight, Meetings, ProductsInFlight
 from tilegen.ptx.launch import Array, Cta, Launch, Region
 from tilegen.ptx.order import PREVIOUS, Order, Shadow
 from tilegen.ptx.state import WARP, Fault, Lanes, State
+from tilegen.ptx.tensor_memory import TensorMemory
 from tilegen.ptx.text import KernelText, list_names
 
 _WIDEST = 16
@@ -40,6 +41,7 @@ class Machine:
         self.committed = np.zeros(state.total, np.int64)  # groups of cp.async of each lane
         self.bulk: dict[int, list[list[int]]] = {}  # of each lane its groups of bulk copies: their stamps
         self.products: dict[int, ProductsInFlight] = {}
+        self.tensor = TensorMemory(self.order)
         self.matrices: dict[object, Array] = {}
         self.released: dict[int, Array] = {}  # what st.release told, by address
         self.meetings = Meetings()
@@ -90,6 +92,8 @@ class Machine:
             return "the kernel ends, and bulk copies have not been waited for: they may still read shared memory"
         if any(group for one in self.products.values() for group in one.groups):
             return "the kernel ends, and products of wgmma have not been waited for"
+        if said := self.tensor.list_unfinished():
+            return said
         if (
             state.launch.overlaps
             and (order.know[state.exists, order.n + PREVIOUS].reshape(len(state.ctas), -1).max(1) == 0).any()
@@ -124,6 +128,8 @@ def find_granule(kernel: KernelText, space: str) -> int:
             continue
         if one.op.startswith("cp.async.c") and not one.op.startswith("cp.async.commit"):
             found = min(found, int(one.operands[2], 0))
+        elif one.op.startswith("tcgen05.alloc") and space == "shared":
+            found = min(found, 4)  # an address
         elif one.op.startswith(("ld.", "st.", "atom.", "red.")):
             has = next((s for s in ("shared", "global", "local") if f".{s}" in one.op), space)
             if has == space:

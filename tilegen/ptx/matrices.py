@@ -69,7 +69,7 @@ def pack(values: Array, name: str) -> Array:
         return np.ascontiguousarray(values[..., 0])
     if name == "s32":
         return values[..., 0].astype(np.int64).astype(np.uint64).astype(np.uint32)
-    bits = encode(round_float(values, name), name)
+    bits = encode(values if name == "f32" else round_float(values, name), name)
     return np.ascontiguousarray(bits).view(np.uint32)[..., 0]
 
 

@@ -93,7 +93,7 @@ def _arrive_cluster(machine: Machine, one: Instruction, found: re.Match[str]) ->
         for cluster in np.unique(lanes.idx // order.n).tolist():
             idx = lanes.idx[lanes.idx // order.n == cluster]
             came = meetings.cluster_came.setdefault(cluster, set())
-            if came & set(idx.tolist()):
+            if came & set(idx.tolist()) or any(meetings.lane_meeting.get(lane) for lane in idx.tolist()):
                 raise Fault("a thread arrives twice at one barrier of its cluster")
             came |= set(idx.tolist())
             clock = meetings.cluster_clock.get(cluster, np.zeros(order.width, np.int32))

@@ -2,7 +2,7 @@
 
 A clock is a row of stamps. ``know[u, t] > s``: what t did at stamp s is ordered before what u does now. Columns:
 lanes of the cluster, agents (what works asynchronously), lanes up to their last proxy fence, phases of mbarriers,
-lanes up to their last proxy fence for global memory.
+lanes up to their last proxy fence for global memory; with tensor memory, the loads of lanes, and their stores there.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ class Order:
     def __init__(self, state: State):
         self.state, self.n = state, state.padded * state.peers
         self.column = state.lane % self.n
-        self.width = 3 * self.n + 2 * _AGENTS
+        self.has_tensor = any(one.op.startswith("tcgen05.") for one in state.kernel.code)
+        self.width = (5 if self.has_tensor else 3) * self.n + 2 * _AGENTS
         self.know = np.zeros((state.total, self.width), np.int32)
         missing = ~state.exists[: self.n]
-        for start in (0, self.fence_start(True), self.fence_start(False)):
+        for start in self.lane_starts():
             self.know[:, start + np.flatnonzero(missing)] = NEVER
         self.know[:, self.n + PREVIOUS] = 0 if state.launch.overlaps else NEVER
         self.base = np.zeros(state.total, np.int32)  # what any lane of the cluster did before it is known
@@ -56,6 +57,15 @@ class Order:
     def fence_start(self, is_shared: bool) -> int:
         """The first column of proxy fences, which are in the order of lanes."""
         return self.n + _AGENTS if is_shared else 2 * self.n + 2 * _AGENTS
+
+    def tensor_start(self, is_store: bool) -> int:
+        """The first column of loads from tensor memory, or of stores to it, which are in the order of lanes."""
+        return (4 if is_store else 3) * self.n + 2 * _AGENTS
+
+    def lane_starts(self) -> list[int]:
+        """The first columns of all that each lane has a column for."""
+        tensor = [self.tensor_start(False), self.tensor_start(True)] if self.has_tensor else []
+        return [0, self.fence_start(True), self.fence_start(False), *tensor]
 
     def phase_column(self, agent: int) -> int:
         return agent + self.fence_start(is_shared=True)

@@ -3,88 +3,26 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
-from tilegen.ptx.asynchronous import swizzle_bytes
+from tilegen.ptx.descriptors import Reader, Tile, read_descriptor, read_elements
 from tilegen.ptx.held import ProductsInFlight
 from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
 from tilegen.ptx.matrices import BITS, fragment_rows, pack, place_a, unpack
-from tilegen.ptx.memory import place_shared
 from tilegen.ptx.rows import WARPGROUPS, Row, Step, row
 from tilegen.ptx.state import WARP, Fault, Lanes
 from tilegen.ptx.text import Instruction, PtxError
 
 WARPGROUP = 128
-_SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A descriptor, decoded: bytes; ``start`` is an address in the CTA's shared memory."""
-
-    start: int
-    leading: int
-    stride: int
-    span: int
-
-
-def read_descriptor(bits: int) -> Matrix:
-    """Fields of 64 bits (PTX ISA, wgmma: Matrix Descriptor Format).
-
-    >>> read_descriptor(1 << 62 | (1024 >> 4) << 32 | 1 << 16 | 0x40)
-    Matrix(start=1024, leading=16, stride=1024, span=128)
-    """
-    if bits >> 49 & 7:
-        raise Fault("a matrix descriptor with a base offset is not carried out")
-    return Matrix((bits & 0x3FFF) << 4, (bits >> 16 & 0x3FFF) << 4, (bits >> 32 & 0x3FFF) << 4, _SPANS[bits >> 62 & 3])
-
-
-def place_matrix(matrix: Matrix, shape: tuple[int, int], elem_bytes: int, along_k: bool) -> Array:
-    """The byte address of each element [mn, k] (PTX ISA, wgmma: Strides, shared memory layouts)."""
-    mn, k = np.indices(shape)
-    unit = 16 // elem_bytes
-    if along_k:
-        pitch = matrix.span or 16
-        chunk = k // unit * (16 if matrix.span else matrix.leading)
-        at = mn % 8 * pitch + mn // 8 * matrix.stride + chunk + k % unit * elem_bytes
-    elif matrix.span:
-        row_elems = matrix.span // elem_bytes
-        at = (
-            mn % row_elems * elem_bytes
-            + mn // row_elems * matrix.leading
-            + k % 8 * matrix.span
-            + k // 8 * matrix.stride
-        )
-    else:
-        at = mn % unit * elem_bytes + mn // unit * matrix.stride + k % 8 * 16 + k // 8 * matrix.leading
-    found: Array = swizzle_bytes(matrix.start + at, matrix.span)
-    return found
 
 
 def read_matrix(machine: Machine, idx: Array, bits: int, shape: tuple[int, int], kind: str, along_k: bool) -> Array:
     """Numbers [mn, k] of shared memory, read by the warpgroup's agent."""
-    order, size = machine.order, BITS[kind] // 8
-    matrix = read_descriptor(bits)
-    key = bits & ~0x3FFF, matrix.start & 1023, shape, size, along_k
-    if key not in machine.matrices:
-        machine.matrices[key] = place_matrix(matrix, shape, size, along_k) - matrix.start
-    at = machine.matrices[key] + matrix.start
-    low, high = int(at.min()), int(at.max()) + size
-    start = int(place_shared(machine, np.array([low]), idx[:1], high - low)[0]) - low
-    byte = at + start
-    shadow = machine.shared_shadow
-    agent = order.agent(("wgmma", int(idx[0]) % order.n))
-    shadow.read_async(agent, np.unique(byte // shadow.granule), order.group_row(idx))
-    return unpack_bytes(machine.shared_views[size][byte // size], kind)
-
-
-def unpack_bytes(bits: Array, kind: str) -> Array:
-    """Elements of shared memory as doubles."""
-    words = np.ascontiguousarray(bits).view(np.uint32) if bits.dtype.itemsize < 4 else bits
-    return unpack(words, kind).reshape(bits.shape)
+    order = machine.order
+    reader = Reader(order.agent(("wgmma", int(idx[0]) % order.n)), order.group_row(idx), int(idx[0]))
+    return read_elements(machine, reader, read_descriptor(bits), Tile(shape, kind, along_k))
 
 
 def split_warpgroups(machine: Machine, lanes: Lanes, what: str) -> Array:

@@ -6,6 +6,7 @@ So lanes that part meet again where their ways join. Which lanes run first chang
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,15 +22,22 @@ from tilegen.ptx import (
     meeting,
     memory,
     products,
+    tensor_moves,
+    tensor_products,
 )
+from tilegen.ptx.defined import list_touched
 from tilegen.ptx.launch import Array
 from tilegen.ptx.machine import Machine
 from tilegen.ptx.products import touch_registers
 from tilegen.ptx.rows import CONTROL, LANES, WARPGROUPS, WARPS, Row, Step
 from tilegen.ptx.state import WARP, Fault, Lanes
+from tilegen.ptx.tensor_moves import touch_loads
 from tilegen.ptx.text import Instruction, PtxError, list_names
 
-_MODULES = (arithmetic, bits, conversions, memory, matrices, barriers, asynchronous, products, meeting, atomics)
+_MODULES = (
+    arithmetic, bits, conversions, memory, matrices, barriers, asynchronous, products, tensor_moves, tensor_products,
+    meeting, atomics,
+)  # fmt: skip
 TABLE: tuple[Row, ...] = tuple(one for module in _MODULES for one in module.ROWS)
 _BRANCHES = re.compile(r"(bra|ret|exit|trap)(\.uni)?")
 _MASKS = {"bar": 0, "shfl": 4, "vote": 2, "match": 2, "redux": 2, "elect": 1}  # which operand is the membermask
@@ -65,10 +73,13 @@ class Prepared:
 def prepare(machine: Machine) -> list[Prepared]:
     """Steps of all instructions of the kernel. Raises PtxError for an unknown one, with its line."""
     code = machine.state.kernel.code
-    taken = frozenset(
-        name for one in code if one.op.startswith("wgmma.mma") for x in one.operands[:2] if x.startswith("{")
-        for name in list_names(x)
-    )  # fmt: skip
+    taken = {
+        start: frozenset(
+            name for one in code if one.op.startswith(start) for x in one.operands[:2] if x.startswith("{")
+            for name in list_names(x)
+        )
+        for start in ("wgmma.mma", "tcgen05.ld")
+    }  # fmt: skip
     found = []
     for k, one in enumerate(code):
         machine.state.at = k
@@ -79,24 +90,27 @@ def prepare(machine: Machine) -> list[Prepared]:
     return found
 
 
-def _prepare_one(machine: Machine, one: Instruction, taken: frozenset[str]) -> Prepared:
+def _prepare_one(machine: Machine, one: Instruction, taken: Mapping[str, frozenset[str]]) -> Prepared:
     guard = machine.state.row(one.guard, np.dtype(bool)) if one.guard else None
     if m := _BRANCHES.fullmatch(one.op):
         target = machine.state.kernel.labels[one.operands[0]] if m[1] == "bra" else 0
         return Prepared(m[1], lambda lanes: None, guard, one.is_negated, target)
     kind, found = find_row(one.op)
     step = kind.build(machine, one, found)
-    names = {name for x in one.operands for name in (list_names(x) if x.startswith("{") else [x])} & taken
-    if names and not one.op.startswith("wgmma"):
-        step = _touching(machine, frozenset(names), step)
+    for start, touch in (("wgmma.mma", touch_registers), ("tcgen05.ld", touch_loads)):
+        names = taken[start].intersection(list_touched(one))
+        if names and not one.op.startswith("wgmma"):
+            step = _touching(machine, names, step, touch)
     at = _MASKS.get(one.op.split(".")[0])
     mask = machine.state.row(one.operands[at], np.dtype("u4")) if kind.who == WARPS and at is not None else None
     return Prepared(kind.who, step, guard, one.is_negated, 0, mask)
 
 
-def _touching(machine: Machine, names: frozenset[str], step: Step) -> Step:
+def _touching(
+    machine: Machine, names: frozenset[str], step: Step, touch: Callable[[Machine, frozenset[str], Lanes], None]
+) -> Step:
     def touched(lanes: Lanes) -> Array | None:
-        touch_registers(machine, names, lanes)
+        touch(machine, names, lanes)
         result: Array | None = step(lanes)
         return result
 

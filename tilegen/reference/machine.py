@@ -94,8 +94,8 @@ def numbers_in_sight(machine: CtaBatch, scope: str = "") -> Mapping[str, Any]:
     return found[-1]
 
 
-def read_element(machine: CtaBatch, read: Read, env: Mapping[str, Any]) -> Array:
-    """What a let reads of an array, for each entry of the axes in ``env``."""
+def read_element(machine: CtaBatch, read: Read, env: Mapping[str, Any]) -> Array | int:
+    """What a let reads of an array, for each entry of the axes in ``env``; a number where its place names none."""
     array = machine.spec.buffer(read.array)
     numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
     shape = tuple(int(evaluate(n, numbers)) for n in array.shape)
@@ -103,7 +103,8 @@ def read_element(machine: CtaBatch, read: Read, env: Mapping[str, Any]) -> Array
     offset = bind(array.layout, numbers).place(at, shape).get("m", 0)
     bits = machine.inputs[array.name](np.asarray(offset, np.int64))
     found = machine.domain.integers(bits, array.dtype)
-    return np.where(evaluate(read.when, env), found, evaluate(read.otherwise, env))
+    value = np.where(evaluate(read.when, env), found, evaluate(read.otherwise, env))
+    return value if value.ndim else int(value)
 
 
 def forget_names(machine: CtaBatch, depth: int) -> None:

@@ -1,8 +1,8 @@
-"""Who starts what runs by itself: the thread that elect.sync finds, for thread 0 where nobody can tell them apart.
+"""Which thread starts loads by TMA, products and commits: the one that elect.sync finds, where nobody can tell.
 
-ptxas makes a loop over the threads around each load by TMA, product and commit that thread 0 starts, and none where a
-thread that elect.sync has found does (seen in SASS of nvcc 13.0 for sm_100a; stores by TMA have none). Which thread
-that is PTX leaves open, but it is the same one each time (PTX ISA, elect.sync). A plan is proved with thread 0.
+Where thread 0 starts one of these, ptxas makes a loop over the threads around it; where the thread that elect.sync has
+found does, there is none (seen in SASS of nvcc 13.0 for sm_100a; stores by TMA have no loop). PTX leaves open which
+thread is found, but each time it is the same one (PTX ISA, elect.sync). A plan is proved with thread 0.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tilegen.plan import (
     Role,
     Step,
     Sync,
+    TensorCopy,
     TensorFence,
     TensorMma,
     Tma,
@@ -38,17 +39,19 @@ from tilegen.render.c_text import Election
 from tilegen.scopes import THREAD_AXES, thread_variables
 
 _BULK = "bulk"  # the queue of TMA's stores, whose groups are a thread's own
-_STARTS = (Tma, TensorMma, Commit, TensorFence, Let, Repeat, When, Block)  # nobody learns from these what is done
+_OF_CORES = (TensorMma, TensorCopy)
+# nobody learns from these what is done
+_STARTS = (Tma, *_OF_CORES, Commit, TensorFence, Let, Repeat, When, Block)
 _MAY_DO = (*_STARTS, Arrive, Await, Wait, Sync)
 OWN, ELECTED = "own", "elected"  # what thread 0 did as all do, and what the elected one learned, since all met
 
 
 def elect(role: Role, name: str) -> Role:
-    """The role whose work of thread 0 alone is that of the elected thread, a variable of this name.
+    """The role with the work that thread 0 does alone given to the elected thread, a variable of this name.
 
-    It is the role as it was where nothing would be gained, or where it may matter which thread it is: where that work
-    takes registers or the number of the thread, or goes on from what thread 0 has done as one of many, or leaves to it
-    what it learned, and the threads do not meet in between.
+    The role stays as it was where nothing is gained, and where the thread may matter: the work takes registers or the
+    thread's number; thread 0 has done something as one of many, and the threads have not met since; or thread 0 goes on
+    with what the work has told it before they meet.
     """
     axes = frozenset(n for n, x in thread_variables(role.threads).items() if x == Var("tx", role.threads))
     alone = [s for s in flatten(role.steps) if isinstance(s, When) and _split(s, axes)[0]]
@@ -60,7 +63,7 @@ def elect(role: Role, name: str) -> Role:
 
 
 def _split(step: When, axes: frozenset[str]) -> tuple[bool, list[Index]]:
-    """Whether a condition says that a thread is the first, by one of the axes that number it, and what else it says."""
+    """Whether a condition says that a thread is the first of its role, and the other parts of the condition."""
     parts = list(conjuncts(step.condition))
     rest = [c for c in parts if not _is_zero_of(c, axes)]
     return len(rest) < len(parts), rest
@@ -87,7 +90,7 @@ def _give(steps: Iterable[Step], axes: frozenset[str], elected: Election) -> tup
 
 
 def _has_loop(step: Step) -> bool:
-    return isinstance(step, TensorMma) or (isinstance(step, Tma) and step.done is not None) or _is_tensor_commit(step)
+    return isinstance(step, _OF_CORES) or (isinstance(step, Tma) and step.done is not None) or _is_tensor_commit(step)
 
 
 def _is_tensor_commit(step: Step) -> bool:
@@ -98,13 +101,14 @@ def _is_of_thread(step: Step) -> bool:
     """Does a step speak for what its thread alone has started?"""
     if isinstance(step, Commit | Wait):
         return step.queue == _BULK
-    return isinstance(step, Tma | TensorMma) or _is_tensor_commit(step)
+    return isinstance(step, (Tma, *_OF_CORES)) or _is_tensor_commit(step)
 
 
 @dataclass
 class _Search:
-    """A way through a role, which looks for what may tell thread 0 from the elected one; ``varied``: names of values
-    that differ between threads.
+    """A way through a role that looks for what may tell thread 0 from the elected one.
+
+    ``axes``: those that number its threads as tx does. ``varied``: names of values that differ between threads.
     """
 
     axes: frozenset[str]

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilegen.index import Index, evaluate, mul, multiple, to_c
 from tilegen.plan import (
+    ADDRESS_BYTES,
     BARRIER_BYTES,
     TMA_UNIT_BYTES,
     Barrier,
@@ -24,7 +25,6 @@ from tilegen.plan import (
 from tilegen.render.c_text import elems_of
 from tilegen.render.names import fresh
 
-ADDRESS_BYTES = 4  # of tensor memory: PTX ISA, tcgen05.alloc writes one to shared memory
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; beyond it CUDA gives shared memory only at launch
 
 

@@ -45,6 +45,7 @@ from tilegen.scopes import GRID_LIMITS
 _HOST_TYPES = {
     "float16": ("__half", "cuda_fp16.h"), "bfloat16": ("__nv_bfloat16", "cuda_bf16.h"),
     "float8_e4m3fn": ("__nv_fp8_e4m3", "cuda_fp8.h"), "float8_e5m2": ("__nv_fp8_e5m2", "cuda_fp8.h"),
+    "float8_e8m0fnu": ("__nv_fp8_e8m0", "cuda_fp8.h"),
 } | {name: (f"{name}_t", "stdint.h") for name in DTYPES if name.rstrip("0123456789") in ("int", "uint")}  # fmt: skip
 _OWN_NAMES = (
     "stream", "error", "grid", "block", "arguments", "attributes", "find_encoder", "encode", "status", "dims",

@@ -19,6 +19,7 @@ from tilegen.plan import (
     Move,
     OperandForm,
     Ref,
+    TensorCopy,
     TensorMma,
     Tma,
     Wait,
@@ -70,13 +71,21 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     for o in step.via.operands:
         place, matrix = getattr(step, o.field), lies.get(o.field)
         args.append(pointer(place) if matrix is None else _write_descriptor(page, place, matrix))
-    _, shape, sums, *types = step.atom.split(".")
+    places, args = args[:3], args[3:]  # c, a and b; of factors
+    shape, sums, *types = step.atom.split(".")[-4:]
     majors = [
         f", {x} along {'M' if x == 'a' else 'N'}" for x, matrix in lies.items() if matrix and matrix.along == "mn"
     ]
     note = f"{shape}, {sums} of {' and '.join(types)}{''.join(majors)}"
-    args += [f"0x{_encode_instruction(step):08x}u", to_c(step.accumulate)]
+    note += f", byte {step.factor} of factors" if args else ""
+    args = [*places, f"0x{_encode_instruction(step):08x}u", *args, to_c(step.accumulate)]
     return str(page.steps.instruction(step.via.prelude, args, note))
+
+
+def write_tensor_copy(page: Page, step: TensorCopy, noted: bool) -> str:
+    """A call of the function of this shape."""
+    args = [pointer(step.dst), _write_descriptor(page, step.src, step.src_lies)]
+    return str(page.steps.instruction(step.via.prelude, args))
 
 
 def _encode_instruction(step: TensorMma) -> int:
@@ -84,7 +93,10 @@ def _encode_instruction(step: TensorMma) -> int:
     atom = find_atom(step.atom)
     m, n, _ = atom.shape
     a_along = step.a_lies.along if step.a_lies else "k"  # in tensor memory neighbours of a row are neighbours of a lane
-    return InstructionDescriptor(m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along).encode()
+    factor = step.factor if atom.factors else 0
+    return InstructionDescriptor(
+        m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, False, atom.factors, factor, factor
+    ).encode()
 
 
 def _write_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:
@@ -129,7 +141,7 @@ def find_loaded(block: Block, around: Iterable[Memory]) -> tuple[Memory, ...]:
 
 
 def keep_loaded(page: Page, block: Block) -> str:
-    """What stands behind a call that waits for loads: the compiler moves no use of the registers around before it."""
+    """The text behind a call that waits for loads, so that the compiler uses the caller's registers after it only."""
     if not any(isinstance(s, Wait) and s.queue == TENSOR_LOADS for s in flatten(block.body)):
         return ""
     given = {actual.memory.name for _, actual in block.args if isinstance(actual, Ref)}

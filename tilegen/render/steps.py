@@ -37,6 +37,7 @@ from tilegen.plan import (
     Stamp,
     Step,
     Sync,
+    TensorCopy,
     TensorFence,
     TensorMma,
     Tma,
@@ -73,6 +74,7 @@ from tilegen.render.products import (
     keep_words,
     write_operand,
     write_product,
+    write_tensor_copy,
     write_tensor_product,
     write_wait,
 )
@@ -336,6 +338,7 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Mma: _render_instruction,
     Wgmma: write_product,
     TensorMma: write_tensor_product,
+    TensorCopy: write_tensor_copy,
     Tma: _render_instruction,
     Compute: _render_compute,
     Shuffle: lambda page, step, noted: page.steps.shuffle(

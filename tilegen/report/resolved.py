@@ -37,7 +37,7 @@ def resolved_text(spec: Spec | Program, plan: Plan | ProgramPlan) -> str:
 
 
 def _layouts_of(buffers: Sequence[Buffer]) -> dict[str, str]:
-    return {b.name: b.layout_text or "row" for b in buffers}
+    return {b.name: b.layout_text or "row" for b in buffers if b.values is None or b.values.pieces is None}
 
 
 def _pin_whole(call: WholeCall, expanded: Spec) -> tuple[str, dict[str, Any]]:

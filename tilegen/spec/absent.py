@@ -22,7 +22,6 @@ from tilegen.spec.nodes import Mapping, Node, Scalar
 _HALF_BYTES = "no type is smaller than a byte: hold two in a uint8, which 'x % 16' and 'x // 16' of an expr take apart"
 _MEAN = "write 'op: sum', and divide by the count in an elementwise"
 _CLIP = "write 'edge: clip': past the edge reads give 0 and writes are dropped"
-_SCALE = "hold the exponent in a uint8: 'exp2(x - 127)' of an expr is its value"
 _TF32 = "write float32: 'math: tf32' of gemm and a tf32 atom of mma multiply it so"
 _OLD_ARCHES = ("volta", "turing", "pascal", "v100", "t4", "p100")
 _OF_AMD = "write float8_e4m3fn or float8_e5m2: an NVIDIA GPU has these"
@@ -33,7 +32,6 @@ WORDS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("fp6", "float6_e2m3fn", "float6_e3m2fn"), _HALF_BYTES),
         **dict.fromkeys(("tf32", "tfloat32"), _TF32),
         **dict.fromkeys(("float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e4m3b11fnuz"), _OF_AMD),
-        **dict.fromkeys(("float8_e8m0fnu", "e8m0", "ue8m0"), _SCALE),
     },
     "op": {
         **dict.fromkeys(("mean", "avg", "average"), _MEAN),

@@ -95,7 +95,7 @@ def read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Ca
     regions = _each_region(operands.regions, expression)
     computed = expression.operands if expression is not None else {}
     named = operands.regions | {operand_field(name): region for name, region in computed.items()}
-    refuse_tensor_op(form, named)
+    refuse_tensor_op(form, named, op.node)
     before = len(findings.found)
     _check_regions(op, regions, cases if is_sure and around.threads else None)
     is_inside = len(findings.found) == before

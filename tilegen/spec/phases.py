@@ -95,7 +95,9 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
     for terms in spec.barriers:
         if terms.name not in needs:
             message = f"nothing arrives at '{terms.name}': nobody could wait for it"
-            raise SpecError(Diagnostic("TG305", message, terms.mark, "remove it, or let a copy or 'arrive' name it"))
+            raise SpecError(
+                Diagnostic("TG305", message, terms.mark, "remove it, or let a copy, 'arrive' or 'commit' name it")
+            )
         slots[terms.name] = terms.slots
     order = [*(b.name for b in spec.barriers), *needs]
     return {name: Barrier(name, slots[name], needs[name], _order_of(spec, name)) for name in dict.fromkeys(order)}

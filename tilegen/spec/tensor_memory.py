@@ -187,11 +187,24 @@ def refuse_tensor_view(other: Buffer, node: Node) -> None:
         raise refuse_later(f"a view of '{other.name}', which is in tensor memory,", node, fix)
 
 
-def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region]) -> None:
-    """Raises TG190 for an op that touches tensor memory in a field that may not be there, at the first such region."""
+def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingNode) -> None:
+    """Raises TG190 for an op that touches tensor memory in a field that may not be there, at the first such region;
+    and for a move that no warpgroup makes, or whose other side is not in registers."""
     touched = [r for field, r in regions.items() if r.buffer.traits.has_cells and field not in form.tensor]
     if touched:
         names = " and ".join(dict.fromkeys(f"'{r.buffer.name}'" for r in touched))
         message = f"{form.name} with {names} in tensor memory is not yet supported"
         hint = "copy or cast it to registers first, and back behind it: threads compute in registers"
         raise Flawed("TG190", message, touched[0].mark, hint)
+    held = [r for r in regions.values() if r.buffer.traits.has_cells]
+    if not held or not {"src", "dst"} <= {*regions}:
+        return
+    scope = node.get("scope")
+    if isinstance(scope, Scalar) and scope.text in ("thread", "warp"):
+        message = f"{form.name} of '{held[0].buffer.name}' in tensor memory by a {scope.text} is not yet supported"
+        raise Flawed("TG190", message, scope.mark, "the four warps of a warpgroup reach all lanes: 'scope: warpgroup'")
+    others = [r for r in regions.values() if not r.buffer.traits.is_held]
+    if len(others) > 1:
+        where = " to ".join(regions[side].buffer.traits.words for side in ("src", "dst"))
+        message = f"{form.name} from {where} is not yet supported"
+        raise Flawed("TG190", message, others[0].mark, "write two: what goes to or from tensor memory is in registers")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.arithmetic.formats import largest, say_range
 from tilegen.arithmetic.values import Values, count_integers, list_floats
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES, FACTOR, numpy_dtype
 from tilegen.index import Index, add, bound, least, sub
 from tilegen.spaces import SPACES
 from tilegen.spec.buffer_models import BufferFields
@@ -39,6 +39,9 @@ def read_promise(node: Mapping, fields: BufferFields, shape: tuple[Index, ...], 
             message = "'distinct' says how the elements of a range differ, and the array has no 'values'"
             raise Flawed("TG106", message, node["distinct"].mark, "add 'values: \"0 : N\"'")
         return None
+    if fields.dtype == FACTOR:
+        message = f"'values' is for what is computed with, and {fields.dtype} is a power of two that products take"
+        raise Flawed("TG106", message, text.mark, "remove it")
     found = read_values(text.passage, fields.dtype, params)
     space = SPACES[fields.scope]
     if not space.is_callers and (DTYPES[fields.dtype].kind == "float" or found.step > 1):

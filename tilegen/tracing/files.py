@@ -28,12 +28,13 @@ _WORDS = 160  # of what is said of an event
 
 @dataclass(frozen=True)
 class Origin:
-    """Of which kernel a trace is, and where it was made. ``source_sha256``: of the text without stamps."""
+    """Of which kernel a trace is, where it was made, and when. ``source_sha256``: of the text without stamps."""
 
     source_sha256: str
     device: str
     case: Mapping[str, int | float]
     launch: Launch
+    date: str = ""
 
 
 def trace_data(timeline: Timeline, orders: Orders, origin: Origin) -> dict[str, Any]:
@@ -43,22 +44,23 @@ def trace_data(timeline: Timeline, orders: Orders, origin: Origin) -> dict[str, 
     """
     plan, record = timeline.stamped.plan, timeline.record
     said = events_data(plan, origin.launch, record)
-    events = [*_list_measured(timeline, said), *_list_predicted(timeline, said), *_list_arrows(timeline)]
-    ctas = list(dict.fromkeys(r.cta for r in timeline.readings))
     rows = _number_rows(timeline)
+    events = [*_list_measured(timeline, rows, said), *_list_predicted(timeline, rows, said)]
+    events += _list_arrows(timeline, rows)
+    ctas = list(rows.ctas)
     names: list[dict[str, Any]] = []
     for number, cta in enumerate(ctas):
         sms = sorted({r.sm for r in timeline.readings if r.cta == cta})
         title = f"CTA {spell_cta(cta)} on SM {' '.join(map(str, sms))}"
         names.append(_name("process_name", number, 0, title))
-        names += [_name("thread_name", number, tid, text) for text, tid in rows.items()]
+        names += [_name("thread_name", number, tid, _name_row(rows, *row)) for row, tid in rows.numbers.items()]
     return {
         "displayTimeUnit": "ns",
         "otherData": {
             "tool": TOOL, "version": VERSION, "kernel": plan.name, "arch": plan.arch,
-            "source_sha256": origin.source_sha256, "device": origin.device, "params": dict(origin.case),
-            "grid": list(origin.launch.grid), "ctas": [list(cta) for cta in ctas], "ghz": round(timeline.scale.ghz, 6),
-            "timer_resolution_ns": timeline.scale.resolution_ns,
+            "source_sha256": origin.source_sha256, "device": origin.device, "date": origin.date,
+            "params": dict(origin.case), "grid": list(origin.launch.grid), "ctas": [list(cta) for cta in ctas],
+            "ghz": round(timeline.scale.ghz, 6), "timer_resolution_ns": timeline.scale.resolution_ns,
             "sites": [asdict(s) for s in timeline.stamped.sites],
             "threads": [
                 {"cta": list(r.cta), "role": r.role, "team": r.team, "sm": r.sm, "stamps": len(r.numbers),
@@ -68,7 +70,7 @@ def trace_data(timeline: Timeline, orders: Orders, origin: Origin) -> dict[str, 
             "orders": {
                 "stamps_in_order": orders.threads - orders.backwards, "stamps": orders.threads,
                 "by_clock": orders.by_clock, "by_timer": orders.by_timer, "untold": orders.untold,
-                "apart_ns": round(timeline.scale.apart_ns, 1),
+                "unsure_ns": round(orders.unsure_ns, 1),
                 "broken": len(orders.broken),
             },
         },
@@ -80,46 +82,50 @@ def _name(what: str, pid: int, tid: int, text: str) -> dict[str, Any]:
     return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": text}}
 
 
-def _number_rows(timeline: Timeline) -> dict[str, int]:
-    """The rows of a CTA by their names: each role's threads, then what is predicted of it."""
-    found: dict[str, int] = {}
+@dataclass(frozen=True)
+class _Rows:
+    """Where slices are: the process of each CTA, and in it by role and warpgroup the row; None: what is predicted."""
+
+    ctas: Mapping[Cta, int]
+    numbers: Mapping[tuple[str, int | None], int]
+
+    def find(self, cta: Cta, role: str, team: int | None) -> tuple[int, int]:
+        return self.ctas[cta], self.numbers[role, team]
+
+
+def _number_rows(timeline: Timeline) -> _Rows:
+    """Each role's threads, then what is predicted of it."""
+    ctas = dict.fromkeys(r.cta for r in timeline.readings)
     teams: dict[str, set[int]] = defaultdict(set)
     for r in timeline.readings:
         teams[r.role].add(r.team)
-    for role, own in teams.items():
-        for team in sorted(own):
-            found[_row_name(role, team, len(own))] = len(found) + 1
-        found[f"{role}, predicted"] = len(found) + 1
-    return found
+    rows = [(role, team) for role, own in teams.items() for team in (*sorted(own), None)]
+    return _Rows({cta: k for k, cta in enumerate(ctas)}, {row: k for k, row in enumerate(rows, 1)})
 
 
-def _row_name(role: str, team: int, count: int) -> str:
-    return role if count == 1 else f"{role}, warpgroup {team}"
+def _name_row(rows: _Rows, role: str, team: int | None) -> str:
+    if team is None:
+        return f"{role}, predicted"
+    return f"{role}, warpgroup {team}" if (role, 1) in rows.numbers else role
 
 
 def _title(site: Any) -> str:
     return printable(f"{site.text}{f' (line {site.line})' if site.line else ''}")
 
 
-def _list_measured(timeline: Timeline, said: Data) -> Iterator[dict[str, Any]]:
+def _list_measured(timeline: Timeline, rows: _Rows, said: Data) -> Iterator[dict[str, Any]]:
     before = _rows_before(timeline)
-    for one, row in _with_rows(timeline):
+    for one in timeline.intervals:
         args: dict[str, Any] = {"site": one.site.number, "cta": spell_cta(one.reading.cta), "role": one.reading.role}
         args |= {"trip": say_trip({"loops": dict(one.trip)})} if one.trip else {}
         if one.events:
             args |= {"row": max(e.row for e in one.events), "predicted": _say(said, one)}
             args |= {"rows_waited": max(e.row - before[e.number] - 1 for e in one.events)}
-        yield _slice(MEASURED, row, (one.start_ns, one.length_ns), _title(one.site)) | {"args": args}
+        yield _slice(MEASURED, _find_row(rows, one), (one.start_ns, one.length_ns), _title(one.site)) | {"args": args}
 
 
-def _with_rows(timeline: Timeline) -> Iterator[tuple[Interval, tuple[int, int]]]:
-    ctas = list(dict.fromkeys(r.cta for r in timeline.readings))
-    rows, counts = _number_rows(timeline), {r.role: 0 for r in timeline.readings}
-    for r in timeline.readings:
-        counts[r.role] = max(counts[r.role], r.team + 1)
-    for one in timeline.intervals:
-        r = one.reading
-        yield one, (ctas.index(r.cta), rows[_row_name(r.role, r.team, counts[r.role])])
+def _find_row(rows: _Rows, one: Interval) -> tuple[int, int]:
+    return rows.find(one.reading.cta, one.reading.role, one.reading.team)
 
 
 def _slice(kind: str, row: tuple[int, int], span_ns: tuple[float, float], name: str) -> dict[str, Any]:
@@ -149,11 +155,10 @@ def _rows_before(timeline: Timeline) -> dict[int, int]:
     return found
 
 
-def _list_predicted(timeline: Timeline, said: Data) -> Iterator[dict[str, Any]]:
+def _list_predicted(timeline: Timeline, rows: _Rows, said: Data) -> Iterator[dict[str, Any]]:
     """Events where their rows are, if the rows of a cluster share the time that its CTAs took, evenly."""
-    ctas = list(dict.fromkeys(r.cta for r in timeline.readings))
-    rows, before = _number_rows(timeline), _rows_before(timeline)
-    spans = {cta: _span(timeline, cta) for cta in ctas}
+    before = _rows_before(timeline)
+    spans = {cta: _span(timeline, cta) for cta in rows.ctas}
     last: dict[Cta, int] = defaultdict(int)
     for event in timeline.record.events:
         last[event.cta] = max(last[event.cta], event.row)
@@ -171,9 +176,9 @@ def _list_predicted(timeline: Timeline, said: Data) -> Iterator[dict[str, Any]]:
         first = min(before[n] for n in own)
         events = [said["events"][n] for n in own if said["events"][n]["what"] == said["events"][own[0]]["what"]]
         text = printable(SAY[events[0]["what"]](said, events))[:_WORDS]
-        where = ctas.index(cta), rows[f"{role}, predicted"]
         args = {"site": site.number, "row": row, "rows_waited": row - first - 1, "predicted": text}
-        yield _slice(PREDICTED, where, (begin + first * each, (row - first) * each), _title(site)) | {"args": args}
+        span = begin + first * each, (row - first) * each
+        yield _slice(PREDICTED, rows.find(cta, role, None), span, _title(site)) | {"args": args}
 
 
 def _span(timeline: Timeline, cta: Cta) -> tuple[float, float]:
@@ -182,11 +187,10 @@ def _span(timeline: Timeline, cta: Cta) -> tuple[float, float]:
     return min(times), max(times)
 
 
-def _list_arrows(timeline: Timeline) -> Iterator[dict[str, Any]]:
+def _list_arrows(timeline: Timeline, rows: _Rows) -> Iterator[dict[str, Any]]:
     """From the last of those that a wait at an mbarrier was for, to the wait."""
-    where = {(one.reading.cta, one.reading.role, one.reading.team, one.place): (one, row)
-             for one, row in _with_rows(timeline)}  # fmt: skip
-    latest: dict[tuple[int, int], tuple[Interval, Any, Interval, Any]] = {}
+    where = {(one.reading.cta, one.reading.role, one.reading.team, one.place): one for one in timeline.intervals}
+    latest: dict[tuple[int, int], tuple[Interval, Interval]] = {}
     for claim in list_claims(timeline):
         if not claim.second.event.barrier:
             continue
@@ -194,13 +198,13 @@ def _list_arrows(timeline: Timeline) -> Iterator[dict[str, Any]]:
             (claim.first, claim.first_reading), (claim.second, claim.second_reading)))  # fmt: skip
         if a in where and b in where:
             key = claim.second.event.number, claim.second_reading.team
-            if key not in latest or where[a][0].start_ns > latest[key][0].start_ns:
-                latest[key] = *where[a], *where[b]
-    for number, (first, row, second, other) in enumerate(latest.values()):
-        common = {"cat": "wait", "name": "is waited for", "id": number}
-        yield {"ph": "s", **common, "pid": row[0], "tid": row[1], "ts": round(first.start_ns / 1e3, 4)}
-        end = max(first.start_ns, second.stop_ns - 0.5)
-        yield {"ph": "f", "bp": "e", **common, "pid": other[0], "tid": other[1], "ts": round(end / 1e3, 4)}
+            if key not in latest or where[a].start_ns > latest[key][0].start_ns:
+                latest[key] = where[a], where[b]
+    for number, (first, second) in enumerate(latest.values()):
+        common, end = {"cat": "wait", "name": "is waited for", "id": number}, max(first.start_ns, second.stop_ns - 0.5)
+        for place, one, ns in (({"ph": "s"}, first, first.start_ns), ({"ph": "f", "bp": "e"}, second, end)):
+            pid, tid = _find_row(rows, one)
+            yield {**place, **common, "pid": pid, "tid": tid, "ts": round(ns / 1e3, 4)}
 
 
 # ---------------------------------------------------------------- files
@@ -229,7 +233,7 @@ def read_trace(path: str) -> dict[str, Any]:
     return dict(data)
 
 
-_NEEDED = ("kernel", "source_sha256", "sites", "threads", "orders", "device")
+_NEEDED = ("kernel", "source_sha256", "sites", "threads", "orders", "device", "date")
 
 
 def refuse_other(path: str, trace: Data, plan: Plan) -> None:
@@ -246,10 +250,10 @@ def refuse_other(path: str, trace: Data, plan: Plan) -> None:
     raise InputError(Diagnostic(NOT_A_TRACE, message, hint=hint))
 
 
-def keep_ctas(data: Data, count: int) -> dict[str, Any]:
-    """The same trace with the first CTAs alone; what is said of orders is of all."""
+def keep_part(data: Data, count: int, end_us: float = float("inf")) -> dict[str, Any]:
+    """The same trace with what began in the first CTAs before ``end_us``; its orders and threads are of all time."""
     about = data["otherData"]
     ctas = about["ctas"][:count]
     threads = [t for t in about["threads"] if t["cta"] in ctas]
-    events = [e for e in data["traceEvents"] if e["pid"] < count]
+    events = [e for e in data["traceEvents"] if e["pid"] < count and e.get("ts", 0.0) < end_us]
     return {**data, "otherData": {**about, "ctas": ctas, "threads": threads}, "traceEvents": events}

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from tilegen.errors import Diagnostic
 from tilegen.interpret.events import COPY_LANDED, MEETS
-from tilegen.tracing.readings import Cta, Reading
+from tilegen.tracing.readings import Cta, Reading, Scale
 from tilegen.tracing.timelines import Placed, Timeline
 
 ORDER = "TG496"
@@ -37,8 +37,8 @@ class Broken:
 class Orders:
     """What was compared: pairs of stamps of one thread, and claims by clocks of one SM and by the timer of the GPU.
 
-    ``untold``: claims of events that no stamp is around, where a buffer was full. ``backwards``: stamps of a thread
-    whose clock is less than that of the one before.
+    ``unsure_ns``: to which those by the timer are known, at worst. ``untold``: claims of events without a stamp around,
+    where a buffer was full. ``backwards``: stamps of a thread whose clock is less than that of the one before.
     """
 
     threads: int
@@ -47,6 +47,7 @@ class Orders:
     untold: int
     backwards: int
     broken: tuple[Broken, ...]
+    unsure_ns: float = 0.0
 
     @property
     def hold(self) -> bool:
@@ -59,15 +60,15 @@ def check_orders(timeline: Timeline) -> Orders:
     Who was waited for began before the wait ended, all that meet came before any of them went on, and each thread's
     stamps follow one another.
 
-    Of one SM clocks are compared, exactly. Of CTAs of a cluster on two SMs the times are compared that the GPU's timer
-    gives to their clocks, to the error of both.
+    Of one SM clocks are compared, exactly. Of CTAs of a cluster on two SMs their clocks are compared as the GPU's timer
+    has them at both ends of the two threads (``compare_clocks``).
     """
     pairs, backwards = 0, 0
     for reading in timeline.readings:
         clocks = [reading.begin[0], *reading.clocks.tolist(), reading.end[0]]
         pairs += len(clocks) - 1
         backwards += sum(b < a for a, b in pairwise(clocks))
-    by_clock, by_timer, untold, broken = 0, 0, 0, list[Broken]()
+    by_clock, by_timer, untold, unsure_ns, broken = 0, 0, 0, 0.0, list[Broken]()
     for claim in list_claims(timeline):
         late = _measure(timeline, claim)
         if late is None:
@@ -75,9 +76,11 @@ def check_orders(timeline: Timeline) -> Orders:
             continue
         is_near = claim.first_reading.cta == claim.second_reading.cta
         by_clock, by_timer = by_clock + is_near, by_timer + (not is_near)
+        if not is_near:
+            unsure_ns = max(unsure_ns, compare_clocks(claim.first_reading, claim.second_reading, timeline.scale)[1])
         if late > 0:
             broken.append(Broken(claim, late))
-    return Orders(pairs, by_clock, by_timer, untold, backwards, tuple(broken))
+    return Orders(pairs, by_clock, by_timer, untold, backwards, tuple(broken), unsure_ns)
 
 
 def list_claims(timeline: Timeline) -> Iterator[Claim]:
@@ -124,6 +127,26 @@ def _key(timeline: Timeline, number: int) -> object:
     return event.scope, event.phase, where
 
 
+def compare_clocks(a: Reading, b: Reading, scale: Scale) -> tuple[float, float]:
+    """By how many cycles the clock of one thread's SM is before that of another's, and to how many ns that is known.
+
+    All SMs have one frequency, which changes while a kernel runs. What two clocks are apart does not: the timers that
+    both threads read when they began say it, and again those when they ended. Half of what the two differ by is not
+    known, nor the timer's step.
+
+    >>> import numpy as np
+    >>> none = np.array([], np.int64)
+    >>> a, b = (Reading((k, 0, 0), "all", 0, k, (100 * k, 1000), (9100 * k + 8100, 5000), none, none) for k in (0, 1))
+    >>> compare_clocks(a, b, Scale(2.0, {}, 32))
+    (-4600.0, 2282.0)
+    """
+    begun, ended = (
+        float(one[0] - other[0]) - scale.ghz * (one[1] - other[1])
+        for one, other in ((a.begin, b.begin), (a.end, b.end))
+    )
+    return (begun + ended) / 2, abs(begun - ended) / 2 / scale.ghz + scale.resolution_ns
+
+
 MOST_TOLD = 5  # of broken orders
 
 
@@ -159,6 +182,5 @@ def _measure(timeline: Timeline, claim: Claim) -> float | None:
         return None
     if a.cta == b.cta:
         return (a.clock_at(first) - b.clock_at(second)) / timeline.scale.ghz
-    scale = timeline.scale
-    late = scale.time_at(a.sm, a.clock_at(first)) - scale.time_at(b.sm, b.clock_at(second))
-    return late - scale.apart_ns
+    apart, unsure_ns = compare_clocks(a, b, timeline.scale)
+    return (a.clock_at(first) - b.clock_at(second) - apart) / timeline.scale.ghz - unsure_ns

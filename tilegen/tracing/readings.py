@@ -136,18 +136,11 @@ class Scale:
     """How clocks become times, in ns from the begin of the first thread: ``ghz`` is cycles in a ns.
 
     ``starts``: of each SM a clock, and its time. ``resolution_ns``: the least step of the timer that was seen.
-    ``error_ns``: how far the timers that threads read are at most from what the scale says of their clocks.
     """
 
     ghz: float
     starts: Mapping[int, tuple[int, float]]
     resolution_ns: int
-    error_ns: float = 0.0
-
-    @property
-    def apart_ns(self) -> float:
-        """How far apart the times of two SMs may be that are the same: both are off, and the timer has steps."""
-        return 2 * self.error_ns + self.resolution_ns
 
     def time_at(self, sm: int, clock: int) -> float:
         first, start = self.starts[sm]
@@ -172,11 +165,10 @@ def fit_scale(readings: Sequence[Reading]) -> Scale:
     cycles = sum(r.end[0] - r.begin[0] for r in readings)
     ns = sum(r.end[1] - r.begin[1] for r in readings)
     ghz = cycles / ns if cycles > 0 and ns > 0 else 1.0
-    starts, errors = {}, [0.0]
+    starts = {}
     for sm, own in pairs.items():
         first = own[0][0]
         offsets = [timer - origin - (clock - first) / ghz for clock, timer in own]
         starts[sm] = first, float(np.mean(offsets))
-        errors += [abs(offset - starts[sm][1]) for offset in offsets]
     seen = np.unique([timer - origin for own in pairs.values() for _, timer in own])
-    return Scale(ghz, starts, int(np.diff(seen).min()) if len(seen) > 1 else 1, max(errors))
+    return Scale(ghz, starts, int(np.diff(seen).min()) if len(seen) > 1 else 1)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,13 +83,14 @@ def trace_built(built: Built, wishes: TraceWishes) -> Traced:
 
 @dataclass(frozen=True)
 class Stamps:
-    """What a run left in the buffer: the ``image`` of its bytes; ``seed``: of the inputs."""
+    """What a run left in the buffer: the ``image`` of its bytes. ``seed``: of the inputs; ``date``: of the run."""
 
     stamped: Stamped
     tracing: Tracing
     image: Image
     device: str
     seed: int
+    date: str = field(default_factory=lambda: time.strftime("%Y-%m-%d"))
 
 
 def judge_stamps(built: Built, stamps: Stamps) -> Traced:
@@ -100,7 +102,7 @@ def judge_stamps(built: Built, stamps: Stamps) -> Traced:
     timeline = join_readings(stamped, readings, found)
     orders = check_orders(timeline)
     sha256 = hashlib.sha256(built.source.encode()).hexdigest()
-    origin = Origin(sha256, stamps.device, case, launch_of(built.spec, case))
+    origin = Origin(sha256, stamps.device, case, launch_of(built.spec, case), stamps.date)
     return Traced(built, timeline, orders, trace_data(timeline, orders, origin))
 
 

@@ -153,8 +153,7 @@ def say_orders(orders: Data) -> str:
     claims = orders["by_clock"] + orders["by_timer"]
     broken = orders["broken"]
     held = f"all {claims} orders of the proof hold" if not broken else f"{broken} of {claims} orders are broken"
-    by = (
-        f" ({orders['by_timer']} by the timer of the GPU, to {orders['apart_ns']:.0f} ns)" if orders["by_timer"] else ""
-    )
+    told = f" ({orders['by_timer']} by the timer of the GPU, to {orders['unsure_ns']:.0f} ns)"
+    by = told if orders["by_timer"] else ""
     left = f"; {orders['untold']} have no stamps" if orders["untold"] else ""
     return f"{held}{by}; {orders['stamps_in_order']} of {orders['stamps']} stamps follow the one before{left}"

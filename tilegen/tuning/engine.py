@@ -13,13 +13,11 @@ from typing import Any
 from distributed import Client, Future, Nanny, Scheduler, SpecCluster, wait
 
 from tilegen.errors import Diagnostic, EnvironmentLack, InputError
-from tilegen.tuning.meters import Meter
-from tilegen.tuning.tasks import TOPIC, close_task, describe_process
+from tilegen.tuning.tasks import TOPIC, describe_process
 
 GPU = "gpu"  # the resource of a process that measures
 _START_SECONDS = 60
 _ASK_SECONDS = 30
-_CLOSE_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -55,16 +53,11 @@ class Engine:
         found = self.client.run(task, *args, workers=list(addresses), on_error="return")
         return dict(found)
 
-    def close_devices(self, meter: Meter) -> None:
-        """Every process that measures closes its device, in the thread that has opened it. Who hangs is left alone."""
-        tasks = [self.submit(address, close_task, meter) for address in self.list_workers().measurers]
-        wait_for(tasks, _CLOSE_SECONDS, "ALL_COMPLETED")
 
-
-def wait_for(futures: Sequence[Future], seconds: float, until: str = "FIRST_COMPLETED") -> None:
-    """Wait until one of some results is there, or with ``ALL_COMPLETED`` all are; so many seconds at most."""
+def wait_for(futures: Sequence[Future], seconds: float) -> None:
+    """Wait until one of some results is there, so many seconds at most."""
     with contextlib.suppress(TimeoutError):
-        wait(futures, timeout=seconds, return_when=until)
+        wait(futures, timeout=seconds, return_when="FIRST_COMPLETED")
 
 
 @contextmanager

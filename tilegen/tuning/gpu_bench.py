@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,11 +62,9 @@ class GpuMeter:
             for one in list_launched(built):
                 compile_for(target, one)
 
-    @contextmanager
-    def open(self) -> Iterator[GpuBench]:
+    def open(self) -> GpuBench:
         device = gpu.require_gpu()
-        with gpu.open_stopwatch(device) as watch:
-            yield GpuBench(Session(device, watch, 0.0))
+        return GpuBench(Session(device, gpu.make_stopwatch(device), 0.0))
 
 
 @dataclass
@@ -107,7 +104,7 @@ class GpuBench:
 
     def time(self, asked: Asked, guard: Guard) -> Timing:
         """Check what is new, then time all in turns."""
-        with self.session.watch.stream:  # it is the current one of the thread that opened it alone
+        with self.session.watch.stream:  # left before the task ends, whatever ends this process later
             try:
                 return self._time(asked, guard)
             except (TilegenError, CompileError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -82,6 +81,4 @@ class Meter(Protocol):
         """In a process that builds: what can be done ahead. Raises TilegenError, CompileError."""
         ...
 
-    def open(self) -> AbstractContextManager[Bench]:
-        """In the thread that measures: the device, until the block ends in the same thread."""
-        ...
+    def open(self) -> Bench: ...

@@ -27,7 +27,7 @@ _FINAL_TIMES = 2  # as many rounds as before
 _LOOK_SECONDS = 0.25
 _WORDS_SECONDS = 1.0
 _AHEAD = 2  # candidates that are built for each device beside the one that is timed
-_MOST_LOST = 5  # processes that end one after another, with nothing measured between them
+_MOST_LOST = 5  # times that processes end, with nothing measured between them
 _EXTRA_SECONDS = 120.0  # of a task beyond its limit, before it counts as lost
 
 
@@ -103,8 +103,9 @@ class Run:
         self.prepared: dict[str, Future] = {}
         self.varied: set[str] = set()
         self.best: Record | None = None
+        self.has_lost = False
         self.counted = 0  # candidates that were timed
-        self.lost_in_a_row = 0
+        self.lost_in_a_row = 0  # looks that found processes gone, with nothing measured between them
         self.notes: list[str] = []
 
     # ------------------------------------------------------------ what there is
@@ -225,6 +226,7 @@ class Run:
             elif timed.future.status != "pending" or address not in workers or self.is_late(timed):
                 del self.timing[address]
                 self.end(timed.candidate, *self.say_lost(timed.candidate.key, timed.future), beside=timed.beside)
+        self.count_lost()
 
     def is_late(self, timed: _Timed) -> bool:
         return time.monotonic() - timed.begun > 10 * self.terms.limit_seconds + _EXTRA_SECONDS
@@ -261,9 +263,13 @@ class Run:
         """A candidate that has no time."""
         self.store(replace(self.record_of(candidate, outcome), message=message, beside=beside))
         self.prepared.pop(candidate.key, None)
-        self.lost_in_a_row = self.lost_in_a_row + 1 if outcome == LOST else 0
+        self.has_lost |= outcome == LOST
+
+    def count_lost(self) -> None:
+        """Raises EnvironmentLack TG505 where processes end again and again. Those that end at once count as one."""
+        self.lost_in_a_row, self.has_lost = self.lost_in_a_row + self.has_lost, False
         if self.lost_in_a_row >= _MOST_LOST:
-            message = f"{_MOST_LOST} processes ended one after another, with nothing measured between them"
+            message = f"processes ended {_MOST_LOST} times one after another, with nothing measured between them"
             raise EnvironmentLack(Diagnostic("TG505", message, hint="fewer processes by -j, or see `tilegen doctor`"))
 
     def store(self, record: Record) -> None:

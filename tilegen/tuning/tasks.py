@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -32,7 +31,7 @@ _HUNG, _FAULTED = 3, 4  # exit codes
 _OPEN_SECONDS = 120.0
 _SECONDS_FOR_WORDS = 1.0  # until the scheduler has them
 _BACKSTOP_SECONDS = 5.0  # later, where no thread of Python runs any more
-_opened: dict[Meter, tuple[Bench, ExitStack]] = {}  # of this process
+_benches: dict[Meter, Bench] = {}  # of this process
 
 
 def describe_process() -> dict[str, str]:
@@ -87,11 +86,10 @@ def time_task(asked: Asked, meter: Meter, *kernels: Prepared) -> Timing:
     words = partial(_leave, get_worker(), new.key)
     guard = Watchdog(words)
     try:
-        if meter not in _opened:
+        if meter not in _benches:
             guard.begin("opening the device", _OPEN_SECONDS)
-            stack = ExitStack()
-            _opened[meter] = stack.enter_context(meter.open()), stack
-        return _opened[meter][0].time(replace(asked, kernels=kernels), guard)
+            _benches[meter] = meter.open()
+        return _benches[meter].time(replace(asked, kernels=kernels), guard)
     except ProofError as error:
         if error.diagnostics[0].code == gpu.FAULT:
             words("faulted", str(error), _FAULTED)
@@ -103,13 +101,6 @@ def time_task(asked: Asked, meter: Meter, *kernels: Prepared) -> Timing:
     finally:
         guard.end()
     raise AssertionError("the process has ended")
-
-
-def close_task(meter: Meter) -> None:
-    """Close the device that this process has opened: a stream of CuPy is left in the thread that entered it."""
-    if meter in _opened:
-        _, stack = _opened.pop(meter)
-        stack.close()
 
 
 class Watchdog:

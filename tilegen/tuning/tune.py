@@ -209,7 +209,6 @@ def _tune(
         run = Run(engine, terms, keep, watch)
         run.resume(known, sort_candidates([plain, *listed], plain.key))
         run.finish(is_again=True) if wishes.again else run.go()
-        engine.close_devices(meter)
     records = sorted(run.records.values(), key=lambda r: r.median_us)
     best = choose_best(records)
     if best is None:

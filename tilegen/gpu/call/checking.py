@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.dtypes import DTYPES
+from tilegen.dtypes import DTYPES, FACTOR
 from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Seen, dense_strides
 from tilegen.gpu.call.params import Measure, solve_params
@@ -18,7 +18,8 @@ from tilegen.index import evaluate, variables
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS
 from tilegen.scopes import GRID_LIMITS
 
-_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # raw bits, where a library lacks them
+# raw bits, where a library lacks them
+_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", FACTOR: "uint8"}
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _READ_ONLY = 1
 _GPU_TYPES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _LEGACY_STREAM = 1  # how DLPack calls the stream that CUDA calls 0
 _KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
-_NAMES = {6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2"}
+_NAMES = {6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2", 14: "float8_e8m0fnu"}
 # DLPackExchangeAPI, from which functions are taken by where their pointers lie
 _API_MAJOR, _EXPORT_AT, _CURRENT_STREAM_AT = 1, 24, 48
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(

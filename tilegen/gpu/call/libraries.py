@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.dtypes import FACTOR
 from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Library, Match, Part, Seen, dense_strides, match_by_reading
 from tilegen.gpu.call.dlpack import dlpack_library, exchange_library
@@ -57,7 +58,7 @@ class Readers(dict[type, Callable[[Any], tuple[Part, int]]]):
 
 
 # ---------------------------------------------------------------- CuPy's arrays
-_AS_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
+_AS_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", FACTOR: "uint8"}
 
 
 def cupy_library() -> Library:

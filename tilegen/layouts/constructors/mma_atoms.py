@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from tilegen.dtypes import FACTOR
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors.arguments import element_bits
 from tilegen.layouts.constructors.fragments import (
@@ -37,7 +38,8 @@ class MmaAtom:
 
     ``name`` ends with the types of D, A, B and C as PTX writes them. ``kind``: simt (one thread, one product), mma_sync
     (a warp, all operands in registers), quad_pair (8 threads of a warp; a layout that no op uses), wgmma (a warpgroup,
-    B in shared memory) or tcgen05 (one thread starts it: A and B in shared memory, C in tensor memory).
+    B in shared memory) or tcgen05 (one thread starts it: A and B in shared memory, C in tensor memory). ``factors``:
+    the type of the scale factors of 32 neighbours along K that it multiplies A and B by, "" where it takes none.
     ``instruction`` is PTX, "" where there is none to use; it needs the compute capability ``capability`` and the
     feature of an arch ``feature``. ``majors`` say how A and B lie, as BLAS does: tn is A and B along K, nt A along M
     and B along N. ``places``: the atom's threads among those of a CTA, CuTe's ThrID.
@@ -54,6 +56,7 @@ class MmaAtom:
     feature: str = ""
     majors: str = "tn"
     places: CuteLayout = CuteLayout(32, 1)  # noqa: RUF009 - frozen
+    factors: str = ""
 
     @property
     def threads(self) -> int:
@@ -65,6 +68,15 @@ class MmaAtom:
         """The name without types: mma.m16n8k16."""
         types = {"simt": 1, "wgmma": 3, "tcgen05": 3}.get(self.kind, 4)
         return ".".join(self.name.split(".")[:-types])
+
+    @property
+    def ptx_kind(self) -> str:
+        """The ``.kind`` that the instruction of tcgen05 names; "" of other instructions.
+
+        >>> find_atom("tcgen05.m128n64k16").ptx_kind, find_atom("mma.m16n8k16").ptx_kind
+        ('f16', '')
+        """
+        return self.instruction.partition(".kind::")[2].partition(".")[0]
 
     def dtype(self, operand: str) -> str:
         """The element type of operand A, B or C."""
@@ -166,14 +178,27 @@ _TCGEN05_KINDS = {
 }  # fmt: skip
 
 
+SCALED_DEPTH = 32  # elements along K that have one factor of mxf8f6f4
+
+
 def _tcgen05() -> Iterator[MmaAtom]:
-    """Products of one CTA into 64 or 128 lanes of tensor memory (``.cta_group::1``), dense and without ``.ws``."""
+    """Products of one CTA into 64 or 128 lanes of tensor memory (``.cta_group::1``), dense and without ``.ws``.
+
+    With scale factors into 128 lanes alone, one factor an instruction (PTX ISA, tcgen05 "Block Scaling").
+    """
     alone = CuteLayout(1, 0)
     for n, k, a, b, c in _asynchronous():
         for m in (64, 128):
             name = f"tcgen05.{_spell_shape((m, n, k))}.{'.'.join(_PTX[t] for t in (c, a, b))}"
             instruction = f"tcgen05.mma.cta_group::1.kind::{_TCGEN05_KINDS[a]}"
             yield MmaAtom(name, "tcgen05", (m, n, k), a, b, c, instruction, (10, 0), "tcgen05", places=alone)
+    for n, k, a, b, c in _asynchronous():
+        if k == SCALED_DEPTH and a in _FLOAT8 and c == "float32":
+            name = f"tcgen05.mxf8f6f4.{_spell_shape((128, n, k))}.{'.'.join(_PTX[t] for t in (c, a, b))}"
+            instruction = "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale"
+            yield MmaAtom(
+                name, "tcgen05", (128, n, k), a, b, c, instruction, (10, 0), "tcgen05", places=alone, factors=FACTOR
+            )
 
 
 ATOMS: tuple[MmaAtom, ...] = (*_simt(), *_mma_sync(), *_quad_pairs(), *_wgmma(), *_tcgen05())

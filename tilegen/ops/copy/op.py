@@ -22,8 +22,9 @@ from tilegen.ops.partition import reject_carries
 from tilegen.ops.partition_choice import TilePins, plan_tile
 from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
+from tilegen.ops.tensor_copies import plan_tensor_copy, refuse_tensor_copy
 from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, plan_cells, refuse_cells
-from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot, find_box_type
+from tilegen.plan import CP_ASYNC, TENSOR_COPY, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot, find_box_type
 from tilegen.spaces import GLOBAL, SHARED, Space
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
@@ -36,7 +37,7 @@ class CopyFields(OpFields):
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
     variant: Literal[
         "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "shifted", "row_vectors", "ldstmatrix",
-        "reg_reg", "scalar", "cp_async", "tma", "tensor",
+        "reg_reg", "scalar", "cp_async", "tma", "tensor", "tensor_copy",
     ] = Field(default="auto", description="pin a variant instead of taking the cheapest")  # fmt: skip
     asynchronous: bool = Field(
         default=False, alias="async", description="true: the threads go on, and the data lands at a later wait"
@@ -115,6 +116,8 @@ def _queue_of(call: Call) -> str:
     """Where the copy is waited for: a queue of groups, an mbarrier, or "" if it is done when threads go on."""
     if not is_asynchronous(call):
         return ""
+    if is_of_cells(call):
+        return TENSOR_COPY.queue
     if call.barrier is not None and call.fields.variant != "cp_async":
         return TMA_LOAD.queue
     return TMA_STORE.queue if TMA_STORE.moves(*_spaces(call)) else CP_ASYNC.queue
@@ -350,6 +353,7 @@ _VARIANTS = (
     _synchronous("tensor", 20, refuse_cells, lambda call, context: plan_cells(context, call)),
     Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async, pins=_TILED),
     Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_layout),
+    Variant("tensor_copy", 20, refuse_tensor_copy, lambda call, context: plan_tensor_copy(context, call)),
 )
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
+from tilegen.cost.adding import estimate_sum
 from tilegen.cost.tally import Tally, Work
-from tilegen.cost.time import Time, estimate, estimate_sum
+from tilegen.cost.time import Time, estimate, find_measurer
 from tilegen.decisions import TILING, Candidate, Choice, count_words
 from tilegen.errors import SpecError
 from tilegen.ops.gemm.pins import UNSAID, check_pins, has_pins, read_pins, refuse_pins, unpin
@@ -74,11 +75,15 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
     if not costed:
         raise refused[0]
     costed.sort(key=lambda each: each[0].total)
-    candidates = tuple(Candidate(one.recipe.fields(), None, str(time)) for time, one, _, _ in costed)
+    measurer = next(filter(None, (find_measurer(one.recipe.variant) for _, one, _, _ in costed)), "")
+    candidates = tuple(
+        Candidate(one.recipe.fields(), None, _say_time(time, costed[0][0], measurer)) for time, one, _, _ in costed
+    )
     said = "".join(f"; {variant}: {reason}" for variant, reason in refusals.items())
     said += f"; the statements of {count_words(len(refused), 'recipe', 'recipes')} are refused" if refused else ""
     proof = f"the least time by what their statements do, of the best {len(costed)} of {len(ranked)} recipes by closed "
     proof += f"forms (cost/time.py){said}"
+    proof += f"; rates of {measurer}, which rank the recipes and promise no time" if measurer else ""
     _, best, spec, tally = costed[0]
     choices = [
         Choice("gemm", best.recipe.fields(), candidates, proof),
@@ -87,6 +92,11 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch, expand: Callabl
     if (atom := best.recipe.find_product(problem.turned() if best.recipe.is_turned else problem)) is not None:
         choices.append(Choice(TILING, best.recipe.spell_tiling(atom), (), "what the recipe's atoms cover"))
     return Picked(best.recipe, spec, tuple(choices))
+
+
+def _say_time(time: Time, least: Time, measurer: str) -> str:
+    """A time as it is, or, by rates that are not ours, beside the least."""
+    return f"{time.total / least.total:.2f} of the least time, by rates of {measurer}" if measurer else str(time)
 
 
 def _vary_parts(ranked: Sequence[Ranked]) -> list[Ranked]:

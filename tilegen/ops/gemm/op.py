@@ -41,7 +41,7 @@ class GemmFields(WholeFields):
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: array, for names that epilogue uses")
     math: Literal["exact", "tf32"] = Field(default="exact", description="tf32: float32 is multiplied as tfloat32")
-    variant: Literal["auto", "rows", "simt", "mma_sync", "wgmma"] = Field(
+    variant: Literal["auto", "rows", "simt", "mma_sync", "wgmma", "tcgen05"] = Field(
         default="auto", description="what multiplies; rows: threads share the sums of one column, or one row"
     )
     tile: list[Annotated[int, Field(ge=1)]] | None = Field(

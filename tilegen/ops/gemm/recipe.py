@@ -6,7 +6,7 @@ Each way to carry a product out is a class of its own, in a module of its own: `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
@@ -74,7 +74,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def find_product(self, p: Problem) -> MmaAtom | None:
-        """The instruction that multiplies, None where there is none."""
+        """The instruction whose sums threads hold, None where there is none."""
 
     @abstractmethod
     def count_reads(self) -> int:
@@ -161,6 +161,26 @@ def place_without_gaps(tile: tuple[int, int, int], atoms: Any, atom: MmaAtom) ->
     """
     rows, columns = (tile[d] // (atoms[d] * atom.shape[d]) for d in range(2))
     return atoms, (f"R={rows}" if rows > 1 else None, f"R={columns}" if columns > 1 else None, None)
+
+
+def most_stages(base: Recipe, p: Problem, arch: Arch) -> int:
+    """The most k-tiles, up to 8, with which a recipe fits; 0 where not even two do."""
+    return next((n for n in range(8, 1, -1) if replace(base, stages=n).fits(p, arch)), 0)
+
+
+def refuse_tma(p: Problem) -> str:
+    """Why TMA cannot bring k-tiles of a and b, or ""."""
+    for m in (p.a, p.b):
+        if not m.is_dense or m.unit_bytes < WIDEST:
+            return f"the rows of {m.name} are aligned to {m.unit_bytes} bytes, TMA needs {WIDEST}"
+    return ""
+
+
+def refuse_turned(p: Problem, engine: str) -> str:
+    """Why an engine that reads along K alone cannot read a and b as TMA brings them, or ""."""
+    if p.a.runs_along_rows and not p.b.runs_along_rows:
+        return ""
+    return f"{engine} reads {p.a.dtype} along K alone: a row by row, b column by column"
 
 
 def can_store_by_tma(p: Problem) -> bool:

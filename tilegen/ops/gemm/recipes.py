@@ -17,6 +17,7 @@ from tilegen.ops.gemm.problem import WIDEST, Problem, bytes_of, count_own_k_tile
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.ring import list_rings
 from tilegen.ops.gemm.rows import list_rows, refuse_rows
+from tilegen.ops.gemm.tcgen05 import list_tcgen05, refuse_tcgen05
 from tilegen.ops.gemm.tiles import TilesRecipe
 from tilegen.ops.gemm.wgmma import list_parts_of_tiles, list_wgmma, refuse_wgmma
 from tilegen.ops.mma.atoms import SIMT
@@ -217,6 +218,7 @@ class GemmVariant:
 
 VARIANTS = {
     "wgmma": GemmVariant(refuse_wgmma, list_wgmma, parts=list_parts_of_tiles),
+    "tcgen05": GemmVariant(refuse_tcgen05, list_tcgen05),
     "rows": GemmVariant(refuse_rows, list_rows, is_always_listed=True, is_its_transpose=True),
     "mma_sync": GemmVariant(_refuse_mma_sync, _list_mma_sync),
     "simt": GemmVariant(_refuse_simt, _list_simt),

@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.access import WARP_LANES
 from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
-from tilegen.cost.time import Adding
+from tilegen.cost.adding import Adding
 from tilegen.index import evaluate, least, mul
 from tilegen.ops.expanding import list_names
 from tilegen.ops.gemm.parts import Writing, describe_terms

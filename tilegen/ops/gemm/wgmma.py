@@ -13,8 +13,18 @@ from tilegen.cost.tally import Work
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, find_atom
 from tilegen.ops.gemm.parts import Writing
-from tilegen.ops.gemm.problem import LISTED, MOST_PARTS, WIDEST, Problem, bytes_of, typical_batch, typical_sides
-from tilegen.ops.gemm.recipe import AS_ATOMS, Recipe, can_store_by_tma, count_aside, place_without_gaps, share_tiles
+from tilegen.ops.gemm.problem import LISTED, MOST_PARTS, Problem, bytes_of, typical_batch, typical_sides
+from tilegen.ops.gemm.recipe import (
+    AS_ATOMS,
+    Recipe,
+    can_store_by_tma,
+    count_aside,
+    most_stages,
+    place_without_gaps,
+    refuse_tma,
+    refuse_turned,
+    share_tiles,
+)
 
 _ROWS, _WIDEST_N, _NARROWEST_N = (256, 128, 64), 256, 8
 _MOST_SUMS = 128 * 256  # that two warpgroups hold
@@ -109,12 +119,7 @@ def refuse_wgmma(p: Problem, arch: Arch) -> str:
     if p.factors in ("float64", "float32"):
         hint = ": 'math: tf32'" if p.factors == "float32" else ""
         return f"wgmma does not multiply {p.factors}{hint}"
-    for m in (p.a, p.b):
-        if not m.is_dense or m.unit_bytes < WIDEST:
-            return f"the rows of {m.name} are aligned to {m.unit_bytes} bytes, TMA needs {WIDEST}"
-    if bytes_of(p.a.dtype) != 2 and not (p.a.runs_along_rows and not p.b.runs_along_rows):
-        return f"wgmma reads {p.a.dtype} along K alone: a row by row, b column by column"
-    return ""
+    return refuse_tma(p) or (refuse_turned(p, "wgmma") if bytes_of(p.a.dtype) != 2 else "")
 
 
 def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
@@ -137,7 +142,7 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
                 base = WgmmaRecipe(
                     "wgmma", (bm, bn, bk), fields.atom, "", AS_ATOMS, 1, cluster=cluster, panel=panel
                 )  # fmt: skip
-                stages = fields.stages or _most_stages(base, p, arch)
+                stages = fields.stages or most_stages(base, p, arch)
                 if stages >= 2:
                     yield _share(replace(base, stages=stages), p, arch, fields)
 
@@ -160,7 +165,3 @@ def find_wgmma(p: Problem, n: int) -> MmaAtom | None:
         return find_atom(f"wgmma.m64n{n}k{32 // bytes_of(p.a.dtype)}", *p.types)
     except LayoutError:
         return None
-
-
-def _most_stages(base: WgmmaRecipe, p: Problem, arch: Arch) -> int:
-    return next((n for n in range(8, 1, -1) if replace(base, stages=n).fits(p, arch)), 0)

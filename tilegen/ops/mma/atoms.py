@@ -14,7 +14,7 @@ from tilegen.arithmetic import TFLOAT32
 from tilegen.errors import LayoutError
 from tilegen.kept import keep
 from tilegen.layouts import ATOMS, Iter, MmaAtom, TileLayout, extent_of, find_atom, fragment_of, size, tiled_mma
-from tilegen.ops.mma.held import Held, matrix_of, table_of
+from tilegen.ops.held import Held, matrix_of, table_of
 from tilegen.plan import CELL_PRODUCTS, PRODUCTS, TENSOR_PRODUCTS, Instruction, OperandForm
 from tilegen.plan.instructions import FRAGMENT, MATRIX, READS, UPDATES
 from tilegen.spaces import REGISTER, SHARED
@@ -26,6 +26,7 @@ SIMT, MMA_SYNC, WGMMA, TCGEN05 = (
     "wgmma",
     "tcgen05",
 )  # kinds of atoms, and the variants that take them
+FACTORS = {"sfa": "a", "sfb": "b"}  # fields of scale factors, and of what they are
 _LATER = {"quad_pair": "no GPU since Volta has the instruction"}
 _WORDS = {"float32": "float", "float64": "double", "int32": "int"}  # of registers that hold one element each
 
@@ -96,18 +97,14 @@ def wgmma_row(atom: MmaAtom, held: bool) -> Instruction:
     return WGMMA_ROWS[f"{name}.registers" if held else name]
 
 
-_TENSOR_KINDS = {"tfloat32": "tf32", "int32": "i8"}  # by the type of A, or of the sums; else by the bits of A
-
-
 def tensor_row(atom: MmaAtom, in_cells: bool = False) -> Instruction:
-    """The row of an atom of tcgen05, by its kind (PTX ISA, tcgen05.mma); ``in_cells``: with a in tensor memory.
+    """The row of an atom of tcgen05, by its kind; ``in_cells``: with a in tensor memory.
 
     >>> from tilegen.layouts import find_atom
     >>> tensor_row(find_atom("tcgen05.m128n256k16.f32.bf16.bf16")).name
     'tcgen05.mma.f16'
     """
-    kind = _TENSOR_KINDS.get(atom.a) or _TENSOR_KINDS.get(atom.c) or ("f16" if atom.shape[2] == 16 else "f8f6f4")
-    return (CELL_PRODUCTS if in_cells else TENSOR_PRODUCTS)[kind]
+    return (CELL_PRODUCTS if in_cells else TENSOR_PRODUCTS)[atom.ptx_kind]
 
 
 # ---------------------------------------------------------------- atoms of a call
@@ -117,13 +114,18 @@ def extents_of(call: Call) -> tuple[int, int, int]:
     return m, n, k
 
 
+def has_factors(call: Call) -> bool:
+    """Does a call multiply by scale factors too?"""
+    return any(name in call.regions for name in FACTORS)
+
+
 def list_atoms(call: Call, kind: str) -> tuple[MmaAtom, ...]:
-    """The atoms of a kind for the operands' types, the largest K first.
+    """The atoms of a kind for the operands' types, the largest K first; with scale factors where the call has some.
 
     Where ``atom`` names none, float32 is multiplied as it is: as tf32 only where the atom says so.
     """
     dtypes = {name: call.regions[name].buffer.dtype for name in ("a", "b", "c")}
-    rows = _list_rows(kind, tuple(dtypes.items()))
+    rows = [row for row in _list_rows(kind, tuple(dtypes.items())) if (row.factors != "") == has_factors(call)]
     named = {row.a for row in rows if call.fields.atom != "auto" and is_named(row, call.fields.atom)}
     taken = [row for row in rows if row.a in (named or {dtypes["a"]})]
     return tuple(sorted(taken, key=lambda row: (-row.shape[2], -row.shape[0])))
@@ -161,7 +163,7 @@ def is_named(atom: MmaAtom, name: str) -> bool:
 def named_atom(call: Call) -> MmaAtom:
     """The atom that a call names, for its operands' types where the name leaves them out."""
     dtypes = tuple((name, call.regions[name].buffer.dtype) for name in ("a", "b", "c"))
-    rows = (row for kind in (MMA_SYNC, SIMT, WGMMA) for row in _list_rows(kind, dtypes))
+    rows = (row for kind in (MMA_SYNC, SIMT, WGMMA, TCGEN05) for row in _list_rows(kind, dtypes))
     fitting = next((row for row in rows if is_named(row, call.fields.atom)), None)
     return fitting or find_atom(call.fields.atom)
 

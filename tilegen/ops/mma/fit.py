@@ -8,7 +8,8 @@ import numpy as np
 
 from tilegen.index import Index, multiple
 from tilegen.layouts import MmaAtom
-from tilegen.ops.mma.held import Held, Numbers, read_fragments
+from tilegen.ops.held import Held, Numbers
+from tilegen.ops.mma.fragments import read_fragments
 from tilegen.ops.operand import Refused
 
 

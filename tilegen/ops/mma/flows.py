@@ -9,6 +9,7 @@ from tilegen.errors import LayoutError
 from tilegen.layouts import MmaAtom, MmaTiling, cute, lay_out_mma, read_mma, suggest_whole, tile_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.ops.flows import Flow, fixed
+from tilegen.ops.held import Held
 from tilegen.ops.mma.atoms import (
     MMA_SYNC,
     SIMT,
@@ -19,7 +20,6 @@ from tilegen.ops.mma.atoms import (
     list_tilings,
     named_atom,
 )
-from tilegen.ops.mma.held import Held
 from tilegen.ops.mma.warpgroups import choose_atom, list_registers
 from tilegen.ops.operand import Refused
 from tilegen.scopes import SCOPES

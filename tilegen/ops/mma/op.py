@@ -9,10 +9,12 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
+from tilegen.arithmetic import SCALED, TFLOAT32, TFLOAT32_CUT
 from tilegen.errors import Flaw, LayoutError
 from tilegen.layouts import ATOMS, derive_mma, find_atom, tile_mma
+from tilegen.layouts.constructors.mma_atoms import SCALED_DEPTH
 from tilegen.ops.mma.atoms import (
+    FACTORS,
     MMA_SYNC,
     ROWS,
     SIMT,
@@ -20,14 +22,16 @@ from tilegen.ops.mma.atoms import (
     WGMMA,
     WGMMA_ROWS,
     explain_later,
+    has_factors,
     is_for_types,
     is_named,
     list_atoms,
     named_atom,
 )
+from tilegen.ops.mma.factors import check_factors
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
 from tilegen.ops.mma.products import plan_product
-from tilegen.ops.mma.tensor import plan_tensor, refuse_tensor, reject_tensor_layout
+from tilegen.ops.mma.tensor import check_tensor, plan_tensor, refuse_tensor, reject_tensor_layout
 from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
 from tilegen.ops.op import COMPUTES, Array, Factors, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -43,6 +47,11 @@ class MmaFields(OpFields):
     )
     b: str = Field(description="register region read, K by N; of wgmma and tcgen05 a shared region")
     c: str = Field(description="region that the product is added to, M by N, in registers; of tcgen05 in tensor memory")
+    sfa: str | None = Field(
+        default=None,
+        description="region of scale factors of a, M by K / 32 in tensor memory, one for each 32 elements along K",
+    )
+    sfb: str | None = Field(default=None, description="region of scale factors of b, N by K / 32 in tensor memory")
     accumulate: str | bool | int = Field(
         default=True, description="a condition: where it is false c is not read, and becomes the product alone"
     )
@@ -99,12 +108,16 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> Fl
         return Flaw("TG212", f"mma multiplies M x K by K x N: a has {[m, k]}, b has {[kb, n]}", "b")
     if c != (m, n):
         return Flaw("TG212", f"the product of a, {[m, k]}, and b, {[k, n]}, is {[m, n]}, but c has {list(c)}", "c")
+    if flaw := check_factors(fields, regions):
+        return flaw
     dtypes = {name: regions[name].buffer.dtype for name in ("a", "b", "c")}
     if not any(is_for_types(atom, dtypes) and is_named(atom, fields.atom) for atom in ATOMS) and fields.atom != "auto":
         types = f"{dtypes['a']} by {dtypes['b']} into {dtypes['c']}"
         others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
         return Flaw("TG212", f"{fields.atom} does not multiply {types}", "atom", hint)
+    if regions["c"].buffer.traits.has_cells and (flaw := check_tensor(fields, (m, n, k), dtypes)):
+        return flaw
     return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
 
 
@@ -132,7 +145,7 @@ def _check_cover(fields: Any, tile: tuple[int, int, int]) -> Flaw | None:
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The product of the logical matrices, on top of c where it accumulates."""
-    c, of = values["c"].reshape(-1, *call.regions["c"].shape), _read_factors(call, values)
+    c, of = values["c"].reshape(-1, *call.regions["c"].shape), _read_factors(call, values, here)
     accumulates = _accumulates(call, here)
     kept = c
     if not accumulates.all():
@@ -143,15 +156,22 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 
 def _factors(call: Call, values: Mapping[str, Array], here: Here) -> Factors | None:
     """What is multiplied, where every instance accumulates."""
-    return _read_factors(call, values) if _accumulates(call, here).all() else None
+    return _read_factors(call, values, here) if _accumulates(call, here).all() else None
 
 
 def _accumulates(call: Call, here: Here) -> Array:
     return here.whole(call.conditions["accumulate"], {}, 2).astype(bool)
 
 
-def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
+def _read_factors(call: Call, values: Mapping[str, Array], here: Here) -> Factors:
+    """What is multiplied: each element by its own factor first, where the call has some."""
     a, b = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b"))
+    if has_factors(call):
+        sfa, sfb = (values[name].reshape(-1, *call.regions[name].shape) for name in ("sfa", "sfb"))
+        sfa, sfb = (np.repeat(x, SCALED_DEPTH, 2) for x in (sfa, sfb))
+        a = here.domain.scale_by(a, sfa, call.regions["a"].buffer.dtype)
+        b = here.domain.scale_by(b, sfb.swapaxes(1, 2), call.regions["b"].buffer.dtype)
+        return Factors(a, b, SCALED, call.regions["c"].buffer.dtype)
     dtype = call.regions["a"].buffer.dtype
     if call.fields.atom != "auto" and (atom := named_atom(call)).a == TFLOAT32:
         dtype = TFLOAT32_CUT if atom.kind in (WGMMA, TCGEN05) else TFLOAT32
@@ -159,14 +179,16 @@ def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
 
 
 def _refuse(kind: str, call: Call, context: Context) -> str | None:
+    if has_factors(call):
+        return "it takes no scale factors"
     for name, region in call.regions.items():
         if not region.buffer.traits.is_held:
             later = ": only wgmma and tcgen05 read shared memory" if name != "c" else ""
             return f"{name} must be in registers, not in {region.buffer.traits.words}{later}"
     if call.fields.asynchronous:
         return "the product is there when the threads go on: only wgmma and tcgen05 are asynchronous"
-    if call.fields.atom != "auto" and find_atom(call.fields.atom).kind == WGMMA:
-        return f"the atom {call.fields.atom} is wgmma's"
+    if call.fields.atom != "auto" and (engine := find_atom(call.fields.atom).kind) in (WGMMA, TCGEN05):
+        return f"the atom {call.fields.atom} is {engine}'s"
     if later := explain_later(call.fields.atom):
         return f"the atom {call.fields.atom} is not supported: {later}"
     if not list_atoms(call, kind):
@@ -204,14 +226,14 @@ def _plan_warpgroup(call: Call, context: Context) -> Planned:
 
 
 OP = Op(
-    "mma", MmaFields, reads=("a", "b"), updates=("c",), conditions=("accumulate",),
+    "mma", MmaFields, reads=("a", "b", *FACTORS), updates=("c",), optional=tuple(FACTORS), conditions=("accumulate",),
     check_fields=_check_fields, check=_check, reference=_reference, factors=_factors, exactness=COMPUTES,
     variants=(
         _variant(SIMT, 20), _variant(MMA_SYNC, 30),
         Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),
         Variant(TCGEN05, 40, refuse_tensor, plan_tensor, constrain=reject_tensor_layout),
     ),
-    queue=_queue_of, tensor=("a", "c"),
+    queue=_queue_of, tensor=("a", "c", *FACTORS),
     instructions=(*ROWS.values(), *WGMMA_ROWS.values()), flows=flow_of_product,
     other_flows=list_other_flows,
 )  # fmt: skip

@@ -15,10 +15,10 @@ from tilegen.index import Index, Var, add, equal, mod, mul, not_, select, sub
 from tilegen.index.runs import counter
 from tilegen.layouts import MmaAtom
 from tilegen.ops.formals import Formals
+from tilegen.ops.held import Held, hold
 from tilegen.ops.mma.atoms import ROWS, choose_tiling, extents_of, is_function_of, is_named, reject_atom, write_layout
 from tilegen.ops.mma.fit import Misfit, ProductFit, fit_atom
 from tilegen.ops.mma.flows import spell_tiling
-from tilegen.ops.mma.held import Held, hold
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Refused
 from tilegen.plan import FILL, Block, Compute, Map, Mma, Ref, Step, repeat, when

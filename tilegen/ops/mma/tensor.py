@@ -6,20 +6,26 @@ Sources: PTX ISA, tcgen05.mma (kinds, shapes, data path layout D), "Matrix descr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from tilegen.decisions import PICKED, Candidate, Choice
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Flaw
 from tilegen.index import Index, Var, add, any_of, equal, less
 from tilegen.kept import keep
 from tilegen.layouts import MmaAtom
+from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.formals import Formals
-from tilegen.ops.mma.atoms import TCGEN05, extents_of, is_named, list_atoms, tensor_row
-from tilegen.ops.mma.held import find_places, shape_of_matrix
+from tilegen.ops.held import find_places, shape_of_matrix
+from tilegen.ops.mma.atoms import FACTORS, TCGEN05, extents_of, has_factors, is_named, list_atoms, tensor_row
+from tilegen.ops.mma.descriptors import DescribedTile
+from tilegen.ops.mma.factors import begin_of, find_factors
 from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.plan import Ref, Step, TensorMma, When, repeat
+from tilegen.plan import Ref, Step, TensorMma, When, count_factors, repeat
 from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.data import Buffer, Call
 
@@ -34,6 +40,8 @@ def refuse_tensor(call: Call, context: Context) -> str | None:
         return f"c must be in tensor memory, not in {buffers['c'].traits.words}"
     if not (buffers["a"].traits.is_pooled or buffers["a"].traits.has_cells):
         return f"a must be in shared or tensor memory, not in {buffers['a'].traits.words}"
+    if has_factors(call) and buffers["a"].traits.has_cells:
+        return "a must be in shared memory where it has factors"
     if not buffers["b"].traits.is_pooled:
         return f"b must be in shared memory, not in {buffers['b'].traits.words}"
     if buffers["a"].root == buffers["c"].root:
@@ -42,14 +50,30 @@ def refuse_tensor(call: Call, context: Context) -> str | None:
         return f"{context.arch.name} has no tcgen05, which is sm_100a's"
     if call.fields.order != "auto":
         return "one instruction multiplies all of N, and M's go one by one: leave 'order' out"
-    if not call.fields.asynchronous:
-        return "the product is done when its thread hears so: 'async: true', and 'commit: {barrier: ..}' behind it"
     if SCOPES[call.scope].size(context.launch.threads) != context.launch.threads:
         return f"one thread starts a product, and there are several {call.scope}s here: 'scope: role', or none"
     if not list_atoms(call, TCGEN05):
         a, b, c = (buffers[name].dtype for name in ("a", "b", "c"))
         hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
         return f"no atom of tcgen05 multiplies {a} by {b} into {c}{hint}"
+    return None
+
+
+def check_tensor(fields: Any, shape: tuple[int, int, int], dtypes: Mapping[str, str]) -> Flaw | None:
+    """What is wrong with a product of M, N and K into tensor memory, before anything is known of layouts."""
+    if not fields.asynchronous:
+        message = "a product into tensor memory goes on by itself: 'async' is missing"
+        return Flaw("TG102", message, "c", "write 'async: true', and 'commit: {barrier: NAME}' behind it")
+    if DTYPES[dtypes["c"]].bytes != _WORD_BYTES:
+        message = f"sums of {dtypes['c']} in tensor memory are not yet supported"
+        return Flaw("TG190", message, "c", "give it float32, and cast to less behind the copy to registers")
+    depth = _DEPTH_BYTES // DTYPES[dtypes["a"]].bytes
+    for name, side, extent, step in zip("MNK", ("a", "b", "a"), shape, (LANES, _N_STEP, depth), strict=True):
+        if extent % step:
+            near = [x for x in (extent // step * step, extent // step * step + step) if x]
+            message = f"tcgen05 multiplies in steps of {step} along {name}, and {name} is {extent}"
+            later = "; products of 64 rows come later" if (name, extent) == ("M", 64) else ""
+            return Flaw("TG212", message, side, f"the nearest {name}: {' and '.join(map(str, near))}{later}")
     return None
 
 
@@ -69,9 +93,14 @@ def choose_tensor_atom(call: Call) -> MmaAtom:
 def _list_fitting(call: Call) -> list[MmaAtom]:
     m, n, k = extents_of(call)
     found = [a for a in list_atoms(call, TCGEN05) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
+    if has_factors(call):  # which begin at multiples of 4 columns, those of 128 rows
+        found = [a for a in found if a.shape[1] == n or a.shape[1] % LANES == 0]
     return [a for a in found if a.shape[0] == LANES]
 
 
+_WORD_BYTES = CELL_BITS // 8
+_N_STEP = 8  # of all kinds; that 8-bit b along N takes 16 follows from chunks of 16 bytes
+_DEPTH_BYTES = 32  # of K that an instruction multiplies
 LANES = 128  # rows of data path layout D, one in each lane: PTX ISA, tcgen05, "Data Path Layout Organization"
 
 
@@ -91,28 +120,42 @@ def reject_tensor_layout(call: Call, tile: Buffer) -> str | None:
 def plan_tensor(call: Call, context: Context) -> Planned:
     """A product for each atom and step along K, started by the first thread. Raises Refused."""
     atom = choose_tensor_atom(call)
-    operands = {name: context.operand(call, name) for name in _SIDES}
+    sides = (*_SIDES, *(name for name in FACTORS if name in call.regions))
+    operands = {name: context.operand(call, name) for name in sides}
     in_cells, (rows, columns, depth) = operands["a"].buffer.traits.has_cells, atom.shape
     c = _find_columns(operands["c"], rows, columns)
     a_tile, a_base = (None, 0) if in_cells else describe_operand(operands["a"], rows, False, TCGEN05)
     a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
     b_tile, b_base = describe_operand(operands["b"], columns, True, TCGEN05)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
+    factors = {name: find_factors(operands[name]) for name in sides if name in FACTORS}
     b = find_starts(b_tile)
-    var = Var(context.fresh("k_atom"), k) if k > 1 and is_rising(a, m, k) and is_rising(b, n, k) else None
-    flat = (False, not in_cells, True)
-    formals = Formals([operands[s] for s in _SIDES], flat, call.scope, [var.name] if var else [])
+    is_loop = k > 1 and is_rising(a, m, k) and is_rising(b, n, k) and not factors
+    var = Var(context.fresh("k_atom"), k) if is_loop else None
+    flat = tuple(s == "b" or (s == "a" and not in_cells) for s in sides)
+    formals = Formals([operands[s] for s in sides], flat, call.scope, [var.name] if var else [])
     adds, row = call.conditions["accumulate"], tensor_row(atom, in_cells)
 
     def see(side: str, base: Index, at: Index) -> Ref:
-        return formals.see(_SIDES.index(side), operands[side].memory[add(base, at)])
+        return formals.see(sides.index(side), operands[side].memory[add(base, at)])
 
     def see_cells(side: str, at: Index) -> Ref:
-        lane, column = _begin_of(operands[side])
-        return formals.see(_SIDES.index(side), operands[side].memory[lane, add(column, at)])
+        lane, column = begin_of(operands[side])
+        return formals.see(sides.index(side), operands[side].memory[lane, add(column, at)])
 
     def see_a(at: Index) -> Ref:
         return see_cells("a", at) if in_cells else see("a", a_base, at)
+
+    def see_factors(step: Index, rows: Mapping[str, int]) -> dict[str, Any]:
+        """Where the factors of a step along K begin for rows of a and of b: as many rows on, as many columns of 32."""
+        found: dict[str, Any] = {}
+        for side, starts in factors.items():
+            assert isinstance(step, int)
+            start, byte = starts[step]
+            first, base = begin_of(operands[side])
+            at = start + count_factors(rows[side])
+            found |= {side: formals.see(sides.index(side), operands[side].memory[first, add(base, at)]), "factor": byte}
+        return found
 
     def multiply(step: Index) -> tuple[Step, ...]:
         return tuple(
@@ -120,6 +163,7 @@ def plan_tensor(call: Call, context: Context) -> Planned:
                 row, atom.name, see_cells("c", c[i, j]), see_a(start_at(a, i, step)),
                 see("b", b_base, start_at(b, j, step)), a_tile.descriptor if a_tile else None, b_tile.descriptor,
                 any_of(less(0, step), adds),
+                **see_factors(step, {"sfa": i * atom.shape[0], "sfb": j * atom.shape[1]}),
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip
@@ -128,20 +172,23 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     name = "_".join(["mma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
     block = formals.block(name, products, context.op)
     first = equal(threads_of(call.scope, context.launch.threads)[0], 0)
-    why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
-    choices = (
-        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
-        Choice("descriptors", {"a": spell_tile(a_tile, "M") if a_tile else "none: row r in lane r of tensor memory",
-               "b": spell_tile(b_tile, "N")}, (), "compared with what the hardware reads"),
-        Choice("products", {"per_run": m * n * k}, (), "of one thread, done when what it commits has arrived"),
-    )  # fmt: skip
+    choices = _list_choices(call, atom, {"a": a_tile, "b": b_tile}, m * n * k)
     return plan_one(context, When(first, (block,)), choices, (("atom", atom.name),))
 
 
-def _begin_of(operand: Operand) -> tuple[Index, Index]:
-    """The lane and the element of it where a region begins."""
-    place = operand.buffer.layout.place(operand.region.begins, operand.buffer.counted_shape)
-    return place.get("TLane", 0), place.get("TCol", 0)
+def _list_choices(
+    call: Call, atom: MmaAtom, tiles: Mapping[str, DescribedTile | None], products: int
+) -> tuple[Choice, ...]:  # fmt: skip
+    why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
+    lies = {
+        name: spell_tile(tile, "M" if name == "a" else "N") if tile else "none: row r is in lane r of tensor memory"
+        for name, tile in tiles.items()
+    }
+    return (
+        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
+        Choice("descriptors", lies, (), "compared with what the hardware reads"),
+        Choice("products", {"per_run": products}, (), "of one thread, done when what it commits has arrived"),
+    )
 
 
 def _find_columns(operand: Operand, rows: int, columns: int) -> Columns:
@@ -149,7 +196,7 @@ def _find_columns(operand: Operand, rows: int, columns: int) -> Columns:
     otherwise."""
     places, shape = find_places(operand), shape_of_matrix(operand.region)
     lane, column = (places.get(axis, np.zeros(shape, np.int64)) for axis in ("TLane", "TCol"))
-    if _begin_of(operand)[0] != 0 or (lane != np.arange(shape[0])[:, None] % rows).any():
+    if begin_of(operand)[0] != 0 or (lane != np.arange(shape[0])[:, None] % rows).any():
         raise Refused(f"row r of a product is in lane r of tensor memory, and {operand.region.text} lies otherwise")
     starts = {
         (i, j): int(column[i * rows, j * columns]) for i in range(shape[0] // rows) for j in range(shape[1] // columns)

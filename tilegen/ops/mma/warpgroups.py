@@ -16,9 +16,10 @@ from tilegen.index.bounds import is_below
 from tilegen.kept import keep
 from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
 from tilegen.ops.formals import Formals
+from tilegen.ops.held import find_places, hold, shape_of_matrix
 from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms, wgmma_row
 from tilegen.ops.mma.descriptors import DescribedTile, SwizzleMode, describe_places, mode_of
-from tilegen.ops.mma.held import Fragments, find_places, hold, read_fragments, shape_of_matrix
+from tilegen.ops.mma.fragments import Fragments, read_fragments
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat

@@ -1,0 +1,116 @@
+"""gemm on Blackwell: a warp that loads by TMA, a thread that multiplies into tensor memory, a warpgroup that stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilegen.arch import Arch
+from tilegen.arithmetic import TFLOAT32
+from tilegen.cost.tally import Work
+from tilegen.errors import LayoutError
+from tilegen.layouts.constructors import MmaAtom, find_atom
+from tilegen.ops.gemm.parts import Writing
+from tilegen.ops.gemm.problem import Problem, bytes_of, typical_batch, typical_sides
+from tilegen.ops.gemm.recipe import (
+    AS_ATOMS,
+    Recipe,
+    can_store_by_tma,
+    count_aside,
+    most_stages,
+    refuse_tma,
+    refuse_turned,
+    share_tiles,
+)
+
+_ROWS = 128  # of one product, one in each lane of tensor memory
+_WIDTHS = (256, 224, 192, 160, 128, 96, 64, 32, 16)
+_PANELS = (64, 32, 16)  # columns that a thread holds of its row
+_WARPS, _ACCUMULATORS = 6, 2  # load, mma, and four that store; sums of one tile leave while the next ones are made
+_OUTS = 2  # panels in shared memory
+
+
+@dataclass(frozen=True)
+class Tcgen05Recipe(Recipe):
+    """A thread multiplies what TMA brings, with two accumulators in tensor memory."""
+
+    @property
+    def threads(self) -> int:
+        return 32 * _WARPS
+
+    def accumulators(self, arch: Arch) -> int:
+        """How many have room in tensor memory."""
+        memory = arch.tensor_memory
+        return min(_ACCUMULATORS, memory.columns // self.tile[1]) if memory else 0
+
+    def fits(self, p: Problem, arch: Arch) -> bool:
+        (bm, bn, bk), size = self.tile, bytes_of(p.a.dtype)
+        is_whole = bm == _ROWS and bk * size % 32 == 0 and find_tcgen05(p, bn) is not None
+        out = _OUTS * bm * self.panel * bytes_of(p.d.dtype)
+        taken = self.staged_bytes(p) + out + 16 * (self.stages + _ACCUMULATORS)
+        return is_whole and self.accumulators(arch) > 0 and taken + 1024 <= arch.max_shared_bytes_per_cta
+
+    def find_product(self, p: Problem) -> MmaAtom | None:
+        return None  # they are in tensor memory
+
+    def count_reads(self) -> int:
+        bm, bn, _ = self.tile
+        return bm + bn
+
+    def describe_work(self, p: Problem) -> Work:
+        panels = self.tile[1] // self.panel
+        aside = count_aside(p, self.tile, (1, panels))
+        return replace(super().describe_work(p), arrivers=1, panels=panels, aside_bytes=aside)
+
+    def write(self, w: Writing) -> dict[str, Any]:
+        p, (_, bn, _) = w.problem, self.tile
+        is_named = p.factors == TFLOAT32  # float32 is multiplied as it is, unless the atom says so
+        atom = find_tcgen05(p, bn)
+        return self.fill_in(
+            w, "gemm/tcgen05.yaml", panel=self.panel, accumulators=_ACCUMULATORS, by_tma=can_store_by_tma(p),
+            rounding=w.rounding(), atom=f"atom: {atom.name}, " if is_named and atom else "",
+        )  # fmt: skip
+
+    def _own_fields(self) -> dict[str, Any]:
+        return super()._own_fields() | {"panel": self.panel}
+
+
+def refuse_tcgen05(p: Problem, arch: Arch) -> str:
+    if "tcgen05" not in arch.features:
+        return f"{arch.name} has no tcgen05, which sm_100a has"
+    if p.factors in ("float64", "float32"):
+        hint = ": 'math: tf32'" if p.factors == "float32" else ""
+        return f"tcgen05 does not multiply {p.factors}{hint}"
+    if p.parts > 1:
+        return "by tcgen05 no CTAs share K yet"
+    return refuse_tma(p) or (refuse_turned(p, "tcgen05") if bytes_of(p.a.dtype) == 4 else "")
+
+
+def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
+    """Tiles of 128 rows, by width and by how many columns leave at once; as many stages as shared memory holds."""
+    bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
+    (m, n, _), batch = typical_sides(p), typical_batch(p)
+    for bn in dict.fromkeys((*_WIDTHS, *(fields.tile[1:2] if fields.tile else ()))):
+        if fields.atom != "auto" and find_atom(fields.atom) != find_tcgen05(p, bn):
+            continue
+        tiles_m, tiles_n = -(-m // _ROWS), -(-n // bn)
+        panel = fields.panel or next((x for x in _PANELS if bn % x == 0), bn)
+        if bn % panel:
+            continue
+        base = Tcgen05Recipe(
+            "tcgen05", (_ROWS, bn, bk), fields.atom, "", AS_ATOMS, 1, panel=panel,
+            group=fields.order or max(1, min(16, tiles_m)),
+            ctas=fields.ctas or share_tiles(tiles_m * tiles_n * batch, p, arch),
+        )  # fmt: skip
+        stages = fields.stages or most_stages(base, p, arch)
+        if stages >= 2:
+            yield replace(base, stages=stages)
+
+
+def find_tcgen05(p: Problem, n: int) -> MmaAtom | None:
+    """The instruction that multiplies 128 rows by ``n`` columns, None where there is none."""
+    try:
+        return find_atom(f"tcgen05.m{_ROWS}n{n}k{32 // bytes_of(p.a.dtype)}", *p.types)
+    except LayoutError:
+        return None

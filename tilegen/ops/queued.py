@@ -1,0 +1,57 @@
+"""The queues that a commit or a wait is for, and what is wrong where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilegen.errors import Diagnostic
+from tilegen.plan import PRODUCTS, QUEUES, TENSOR
+from tilegen.spec.data import ArriveStatement, CommitStatement, WaitStatement
+
+Queued = CommitStatement | WaitStatement
+
+
+def find_queues(s: Queued, own: Sequence[str]) -> list[str]:
+    """The queues that a statement names, or all of its role. Products in tensor memory report to mbarriers instead."""
+    used = [q for q in own if s.queue in ("", q) and q != TENSOR]
+    return [q for q in used if isinstance(s, WaitStatement) or not QUEUES[q].closes_itself]
+
+
+def explain_queue(s: Queued, own: Sequence[str], who: str, has_barriers: bool) -> list[Diagnostic]:
+    """What is wrong (TG304) with a commit or a wait of role ``who``, "" for the kernel, whose queues are ``own``.
+
+    ``has_barriers``: copies of the role report to mbarriers.
+    """
+    queues, is_commit, whose = find_queues(s, own), isinstance(s, CommitStatement), say_whose(who)
+    what, found = "commit closes" if is_commit else "wait waits for", []
+    if not queues:
+        started, op = ("products", "mma") if s.queue == PRODUCTS else ("copies", "copy")
+        message = f"this {what} groups of asynchronous {started}, and {whose} has none"
+        hint = f"write 'async: true' on the {op}"
+        if TENSOR in own and s.queue in ("", PRODUCTS):
+            groups = "products by wgmma" if s.queue else "asynchronous copies"
+            message = f"this {what} groups of {groups}, and {whose} has products in tensor memory"
+            hint = "write 'commit: {barrier: NAME}'" if is_commit else "write 'wait: {barrier: NAME}'"
+            hint += f", where {'the products so far arrive' if is_commit else 'a commit has them arrive'}"
+        elif is_commit and s.queue != PRODUCTS and (own or has_barriers):
+            hint = "remove it: a TMA load reports to its barrier, and a TMA store closes its group itself"
+        found.append(Diagnostic("TG304", message, s.mark, hint))
+    if len(queues) > 1 and (PRODUCTS in queues or who):
+        kinds = "copies and products in flight" if PRODUCTS in queues else "two: cp.async copies and TMA stores"
+        message = f"this {what} groups of one queue, and {whose} has {kinds}"
+        hint = "commit: mma" if is_commit else "wait: {mma: N}, wait: {cp_async: N} or wait: {tma: N}"
+        found.append(Diagnostic("TG304", message, s.mark, hint))
+    return found
+
+
+def explain_arrival(s: ArriveStatement, own: Sequence[str], who: str) -> list[Diagnostic]:
+    """What is wrong (TG304) with a commit to an mbarrier in a role that starts no product in tensor memory."""
+    if not s.landed or s.landed in own:
+        return []
+    message = f"this commit is of products in tensor memory, and {say_whose(who)} starts none"
+    hint = "write it in the role of the mma, or 'arrive: {barrier: NAME}' for what the threads did"
+    return [Diagnostic("TG304", message, s.mark, hint)]
+
+
+def say_whose(who: str) -> str:
+    return f"role {who}" if who else "the kernel"
