@@ -28,6 +28,7 @@ from tilegen.interpret.together import find_together, locate_trips, read_held, v
 from tilegen.interpret.updates import update
 from tilegen.interpret.wide import Fold
 from tilegen.plan import (
+    CELL_PRODUCTS,
     COMPUTE,
     CP_ASYNC,
     LDMATRIX,
@@ -350,7 +351,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
     TENSOR_COPY.name: start_cell_copy, TENSOR_LOAD.name: move_cells, TENSOR_STORE.name: move_cells,
-    **{row.name: start_product for row in TENSOR_PRODUCTS.values()},
+    **{row.name: start_product for row in (*TENSOR_PRODUCTS.values(), *CELL_PRODUCTS.values())},
     **PRODUCTS, **{row.name: update for row in RED.values()}, **{row.name: store_box for row in TMA_REDUCE.values()},
 }  # fmt: skip
 

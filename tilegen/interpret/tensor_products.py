@@ -18,7 +18,7 @@ from tilegen.interpret.tensor_lanes import Started, find_lanes, start_in_turns
 from tilegen.interpret.tensor_memory import COLUMN_BYTES, LANES, Cells
 from tilegen.interpret.threads import Array, Group
 from tilegen.layouts import ATOMS, MmaAtom
-from tilegen.plan import Effects, TensorMma
+from tilegen.plan import CELL_PRODUCTS, TENSOR_PRODUCTS, Effects, Ref, TensorMma
 
 _BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "tcgen05"}
 
@@ -36,6 +36,8 @@ def _start(step: TensorMma, touched: Effects, site: Site) -> None:
     readers = Readers("tcgen05", np.arange(len(group))[:, None], agent, False, known)
     a, b = (
         read_matrix(next(t for t in touched.touches if t.ref is ref), lies, atom.dtype(operand), readers, site)
+        if lies
+        else _read_cells(ref, atom, (agent, known), site)
         for ref, lies, operand in ((step.a, step.a_lies, "A"), (step.b, step.b_lies, "B"))
     )
     if atom.factors:
@@ -64,13 +66,14 @@ def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
     atom = _BY_NAME.get(step.atom)
     if atom is None:
         site.fail(MALFORMED, f"there is no {step.atom}")
-    if step.via.name.rpartition(".")[2] != atom.ptx_kind:
+    forms = CELL_PRODUCTS if step.a_lies is None else TENSOR_PRODUCTS
+    if step.via is not forms.get(atom.ptx_kind):
         site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
     m, n, _ = atom.shape
     if m != LANES:
         site.fail(MALFORMED, f"{atom.name}: products of {m} rows are not carried out, only those of {LANES}")
     for matrix, rows in ((step.a_lies, m), (step.b_lies, n)):
-        if problem := find_problem(matrix, rows, atom):
+        if matrix and (problem := find_problem(matrix, rows, atom)):
             site.fail(MALFORMED, f"{atom.name}: {problem}")
     return atom
 
@@ -80,17 +83,45 @@ def _take_sums(step: TensorMma, atom: MmaAtom, adds: Array, by: tuple[Array, Arr
 
     ``by``: the agents, and what their products are ordered after.
     """
-    group, (agent, known), (_, n, _) = site.group, by, atom.shape
-    place, dtype = site.frame.places.get(step.c.memory.name), held_as(atom, "C")
-    if place is None or not place.root.memory.traits.has_cells or step.c.memory.dtype != dtype:
-        found = f"{place.root.memory.space if place else step.c.memory.space} {step.c.memory.dtype}"
-        site.fail(MALFORMED, f"{atom.name} adds up {dtype} in tensor memory, not {found}")
-    store: Cells = place.root.store
+    store = _store_of(step.c, atom, "C", site)
     if store.size != COLUMN_BYTES:
         site.fail(MALFORMED, f"{atom.name}: sums of {store.size} bytes are not carried out, only those of a column")
-    lanes = find_lanes(step.c, n, f"the sums of {atom.name}", site)
-    _order_sums(store, atom, (lanes.granules, lanes.each), (agent, known, adds), site)
-    return lanes.at.reshape(len(group), -1)
+    lanes = find_lanes(step.c, atom.shape[1], f"the sums of {atom.name}", site)
+    _order_sums(store, atom, (lanes.granules, lanes.each), (*by, adds), site)
+    return lanes.at.reshape(len(site.group), -1)
+
+
+def _read_cells(ref: Ref, atom: MmaAtom, by: tuple[Array, Array], site: Site) -> Array:
+    """A in tensor memory, (products, M, K), which the agents read until they are waited for.
+
+    Row r lies in lane r, packed: PTX ISA, tcgen05.mma, "Packing formats used in Tensor Memory" of A. ``by``: the
+    agents, and what their products are ordered after.
+    """
+    (agent, known), (m, _, k), dtype = by, atom.shape, held_as(atom, "A")
+    store = _store_of(ref, atom, "A", site)
+    lanes = find_lanes(ref, k, f"the columns of A of {atom.name}", site)
+    store.settle(lanes.at)
+    granules, own = lanes.granules, site.narrow(lanes.each)
+    store.refuse_unwritten(granules, own)
+    store.refuse_others(granules, own)
+    clash = store.pool.shadow.seen_with(known).read_by_agent(granules, lanes.each, lanes.repeat(agent), site.op)
+    report(store.pool.shadow, clash, "reads", granules, store.where, own)
+    chain = store.tensor.chain
+    chain[granules] = -np.abs(chain[granules])
+    words = store.pool.cells[store.size].take(lanes.at).view(site.machine.domain.stored(dtype))
+    result: Array = words.reshape(len(site.group), m, k)
+    return result
+
+
+def _store_of(ref: Ref, atom: MmaAtom, operand: str, site: Site) -> Cells:
+    """The cells that an operand of a product lies in."""
+    place, dtype = site.frame.places.get(ref.memory.name), held_as(atom, operand)
+    if place is None or not place.root.memory.traits.has_cells or ref.memory.dtype != dtype:
+        found = f"{place.root.memory.space if place else ref.memory.space} {ref.memory.dtype}"
+        does = "adds up" if operand == "C" else f"takes {operand} as"
+        site.fail(MALFORMED, f"{atom.name} {does} {dtype} in tensor memory, not {found}")
+    store: Cells = place.root.store
+    return store
 
 
 def _order_sums(
@@ -105,7 +136,7 @@ def _order_sums(
     lanes, chain = len(granules) // len(group), store.tensor.chain
     first = granules[::lanes, 0].tolist()
     own = zip(group.thread.tolist(), first, strict=True)
-    numbers = np.array([store.tensor.number((thread, at, atom.name)) for thread, at in own], np.int32)
+    numbers = np.array([store.tensor.number((thread, at, atom.name, store.family)) for thread, at in own], np.int32)
     number, agents = np.repeat(numbers, lanes)[:, None], np.repeat(agent, lanes)
     before, shadow = chain[granules], store.pool.shadow
     if not (before == number).all():

@@ -17,7 +17,7 @@ from tilegen.plan import ADDRESS_BYTES, BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, 
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
-from tilegen.spec.tensor_memory import place_columns
+from tilegen.spec.tensor_memory import Columns, cells_of, place_columns
 
 # TMA asks for it; how often cp.async goes to memory is counted in lines of 128 bytes of both sides, which the model
 # (access/asynchronous.py) has begin at a multiple: counted on an H200, 5 sectors for 4 where a buffer began at another.
@@ -73,7 +73,8 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
         access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
         if buffer.traits.has_cells:
-            memories[buffer.name] = tensor_memory_of(buffer, columns.first[buffer.name], columns.allocated)
+            memory = tensor_memory_of(buffer, columns.first[buffer.name], columns.allocated)
+            memories[buffer.name] = _lay_in_columns(spec, buffer, memory, columns)
             continue
         memory = memory_of(buffer, access)
         if buffer.over:
@@ -105,6 +106,17 @@ def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Me
         raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
     align = _alignment(buffer, outline(spec).streamed)
     return replace(memory, offset_bytes=first, align_bytes=align, family=buffer.name)
+
+
+def _lay_in_columns(spec: Spec, buffer: Buffer, memory: Memory, columns: Columns) -> Memory:
+    """The memory of a tmem buffer, whose it says that its cells are where others lie on them, or it on others."""
+    if buffer.over:
+        room = max(columns.first[n] + cells_of(spec.buffer(n)).reach for n in buffer.over) - columns.first[buffer.name]
+        if (taken := cells_of(buffer).reach) > room:
+            message = f"'{buffer.name}' takes {taken} columns, but {', '.join(buffer.over)} have {room}"
+            raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
+    shares = buffer.over or any(buffer.name in b.over for b in spec.buffers)
+    return replace(memory, family=buffer.name) if shares else memory
 
 
 def room_below(buffer: Buffer, memories: Mapping[str, Memory]) -> tuple[int, int]:

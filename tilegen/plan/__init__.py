@@ -11,6 +11,7 @@ from tilegen.plan.instructions import (
     ALL_LANES,
     BYTE_PERMUTE,
     CAST,
+    CELL_PRODUCTS,
     COMPUTE,
     CP_ASYNC,
     FETCH,
@@ -119,11 +120,11 @@ from tilegen.plan.updates import UpdateForm, find_box_type, find_updates, list_u
 from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
-    "ADDRESS_BYTES", "ALL_LANES", "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CHECKING_THREADS", "CHECK_MACRO", "COMPUTE",
-    "CP_ASYNC", "ENTERS", "FETCH", "FILL", "FINDS_TWIN", "INSTRUCTIONS", "LANES", "LDMATRIX", "LDMATRIX_TRANS", "LOOKS",
-    "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_CHECKING_CTAS", "MOST_RESIDENT", "MOVE", "PICK", "PRODUCTS", "QUEUES", "RED",
-    "RESIDENT_CTAS", "SCALED_KINDS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "SUMS", "TENSOR", "TENSOR_COPY",
-    "TENSOR_KINDS", "TENSOR_LOAD", "TENSOR_LOADS", "TENSOR_PRODUCTS", "TENSOR_STORE", "TENSOR_STORES",
+    "ADDRESS_BYTES", "ALL_LANES", "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CELL_PRODUCTS", "CHECKING_THREADS",
+    "CHECK_MACRO", "COMPUTE", "CP_ASYNC", "ENTERS", "FETCH", "FILL", "FINDS_TWIN", "INSTRUCTIONS", "LANES", "LDMATRIX",
+    "LDMATRIX_TRANS", "LOOKS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_CHECKING_CTAS", "MOST_RESIDENT", "MOVE", "PICK",
+    "PRODUCTS", "QUEUES", "RED", "RESIDENT_CTAS", "SCALED_KINDS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TENSOR",
+    "TENSOR_COPY", "TENSOR_KINDS", "TENSOR_LOAD", "TENSOR_LOADS", "TENSOR_PRODUCTS", "TENSOR_STORE", "TENSOR_STORES",
     "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST", "TMA_REDUCE", "TMA_STORE", "TMA_UNIT_BYTES",
     "WORKSPACE_ALIGN_BYTES", "Arrive", "Await", "Barrier", "Block", "Claim", "Commit", "Compute", "CountedCtas",
     "Effects", "Fence", "Fetch", "Follow", "Instruction", "Launch", "Let", "Map", "MatrixDescriptor", "Memory", "Mma",

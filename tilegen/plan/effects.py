@@ -13,7 +13,7 @@ from typing import Any
 from tilegen.arithmetic import Parameter, list_nodes
 from tilegen.index import Index, Var, less, variables
 from tilegen.kept import keep
-from tilegen.plan.descriptors import MatrixDescriptor
+from tilegen.plan.descriptors import DEPTH_BYTES, MatrixDescriptor
 from tilegen.plan.instructions import (
     BOX,
     COMPUTE,
@@ -62,6 +62,11 @@ class UnknownStep(TypeError):
     def __init__(self, reader: str, what: object):
         name = what.name if isinstance(what, Instruction) else type(what).__name__
         super().__init__(f"{reader} does not know {name}")
+        self.told = reader, what
+
+    def __reduce__(self) -> Any:
+        """An error of another process comes with what it was told, as its text alone makes no such error."""
+        return type(self), self.told
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Touch:
 
     ref: Ref
     use: str  # reads | writes | updates
-    lies: str  # thread | rows | box | fragment | matrix
+    lies: str  # thread | rows | box | fragment | matrix | lanes | all lanes
     elems: int
     where: Index = True
     map: TensorMap | None = None
@@ -228,11 +233,19 @@ def _of_tensor_mma(step: TensorMma) -> Effects:
         raise ValueError(f"{step.via.name} takes {'no' if factors else 'two'} operands of factors")
     touches = []
     for o in step.via.operands:
-        matrix = lies.get(o.field)
-        elems = matrix.elems if matrix else step.b_lies.rows  # of c: those of each lane
-        elems = count_factors(factors[o.field][1]) if o.field in factors else elems
-        touches.append(Touch(getattr(step, o.field), o.use, o.lies, elems, matrix=matrix))
+        matrix, place = lies.get(o.field), getattr(step, o.field)
+        if (o.lies == MATRIX) != (matrix is not None):
+            raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.spaces)} memory")
+        elems = matrix.elems if matrix else _count_of_lane(step, o.field)
+        touches.append(Touch(place, o.use, o.lies, elems, matrix=matrix))
     return Effects(step.via, _in_order(touches), (step.accumulate,))
+
+
+def _count_of_lane(step: TensorMma, field: str) -> int:
+    """Elements of each lane that an operand of a product has in tensor memory."""
+    if field == "a":
+        return DEPTH_BYTES // step.a.memory.elem_bytes
+    return count_factors(step.factors[field][1]) if field in step.factors else step.b_lies.rows
 
 
 def _of_tensor_copy(step: TensorCopy) -> Effects:

@@ -202,18 +202,20 @@ def _tensor_move(name: str, is_load: bool, queue: str) -> Instruction:
     )  # fmt: skip
 
 
-def _tensor_product(kind: str) -> Instruction:
-    """tcgen05.mma of a kind: one thread starts it, a and b in shared memory by descriptors, c in tensor memory.
+def _tensor_product(kind: str, in_cells: bool) -> Instruction:
+    """tcgen05.mma of a kind: one thread starts it, c in tensor memory, b in shared memory by a descriptor, a in either.
 
-    So are the scale factors of a and b, of the kinds that take them.
+    PTX ISA, tcgen05.mma: ``a-desc`` or ``[a-tmem]``. The scale factors of a and b, of the kinds that take them, are in
+    tensor memory.
     """
     c = OperandForm("c", UPDATES, ALL_LANES, (TMEM.state,))
     a, b = (OperandForm(name, READS, MATRIX, (SHARED.state,)) for name in "ab")
-    scaled = kind in SCALED_KINDS
+    a = OperandForm("a", READS, ALL_LANES, (TMEM.state,)) if in_cells else a
+    scaled, end = kind in SCALED_KINDS, ".cells" if in_cells else ""
     factors = [OperandForm(name, READS, ALL_LANES, (TMEM.state,)) for name in ("sfa", "sfb") if scaled]
     return Instruction(
-        f"tcgen05.mma.{kind}", (c, a, b, *factors), "matrices", feature="tcgen05", queue=TENSOR, proxy="async",
-        prelude=f"tcgen05_mma_{kind}",
+        f"tcgen05.mma.{kind}{end}", (c, a, b, *factors), "matrices", feature="tcgen05", queue=TENSOR, proxy="async",
+        prelude=f"tcgen05_mma_{kind}{end.replace('.', '_')}",
     )  # fmt: skip
 
 
@@ -226,7 +228,8 @@ TENSOR_COPY = Instruction(  # one thread starts it: PTX ISA, tcgen05.cp, .32x128
 )  # fmt: skip
 TENSOR_KINDS = ("f16", "tf32", "i8", "f8f6f4")  # PTX ISA, tcgen05.mma: kinds without scale factors
 SCALED_KINDS = ("mxf8f6f4",)  # and with them
-TENSOR_PRODUCTS = {kind: _tensor_product(kind) for kind in (*TENSOR_KINDS, *SCALED_KINDS)}
+TENSOR_PRODUCTS = {kind: _tensor_product(kind, False) for kind in (*TENSOR_KINDS, *SCALED_KINDS)}
+CELL_PRODUCTS = {kind: _tensor_product(kind, True) for kind in TENSOR_KINDS}  # a in tensor memory
 RED = {function: _update(function) for function in FUNCTIONS}
 TMA_REDUCE = {function: _tma_reduce(function) for function in FUNCTIONS}
 
@@ -288,7 +291,7 @@ INSTRUCTIONS = {
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
         FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE, FETCH, PICK, *RED.values(), *TMA_REDUCE.values(),
-        TENSOR_LOAD, TENSOR_STORE, TENSOR_COPY, *TENSOR_PRODUCTS.values(),
+        TENSOR_LOAD, TENSOR_STORE, TENSOR_COPY, *TENSOR_PRODUCTS.values(), *CELL_PRODUCTS.values(),
     )
 }  # fmt: skip
 

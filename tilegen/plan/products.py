@@ -47,9 +47,10 @@ class TensorMma:
     """One thread starts a product in tensor memory, c += a b, or c = a b where not ``accumulate``.
 
     ``a_lies`` and ``b_lies`` say how a and b lie in shared memory, where they begin at ``a`` and ``b``, the places
-    before chunks trade places: a is M x K, b is N x K, of which the matrices' ``rows`` are M and N. ``c`` is the first
-    cell of the accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the
-    thread has started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
+    before chunks trade places: a is M x K, b is N x K, of which the matrices' ``rows`` are M and N. ``a_lies`` is None
+    where a is in tensor memory: row r in lane r, the 8 columns from ``a`` on. ``c`` is the first cell of the
+    accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the thread has
+    started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
 
     ``sfa`` and ``sfb``: the scale factors of rows of a and of b, of the kinds that take them; the product takes byte
     ``factor`` of each column. Row r's are in column r / 32 from there on, lane r modulo 32, and in each 32 lanes again.
@@ -60,7 +61,7 @@ class TensorMma:
     c: Ref
     a: Ref
     b: Ref
-    a_lies: MatrixDescriptor
+    a_lies: MatrixDescriptor | None
     b_lies: MatrixDescriptor
     accumulate: Index = True
     sfa: Ref | None = None
@@ -70,8 +71,8 @@ class TensorMma:
     @property
     def factors(self) -> dict[str, tuple[Ref, int]]:
         """By field, where factors begin, and of how many rows they are."""
-        given = {"sfa": (self.sfa, self.a_lies.rows), "sfb": (self.sfb, self.b_lies.rows)}
-        return {name: (ref, rows) for name, (ref, rows) in given.items() if ref is not None}
+        given = {"sfa": (self.sfa, self.a_lies), "sfb": (self.sfb, self.b_lies)}
+        return {name: (ref, lies.rows) for name, (ref, lies) in given.items() if ref is not None and lies is not None}
 
 
 def count_factors(rows: int) -> int:

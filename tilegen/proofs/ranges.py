@@ -173,7 +173,8 @@ def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
 def _cells(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """What a warp moves, or a product sums up, lies in the lanes and columns of its buffer of tensor memory.
 
-    A warp's window is 32 lanes from a multiple of 32 on, a product's sums begin in lane 0, each lane at whole columns.
+    A warp's window is 32 lanes from a multiple of 32 on, what a product has begins in lane 0, each lane at whole
+    columns.
     """
     yield from claims(touch.ref.at, place)
     yield from memory_findings(touch.ref, place)

@@ -8,6 +8,7 @@ from itertools import chain, count
 from tilegen.arithmetic import Parameter
 from tilegen.index import Index, Var, bound, variables
 from tilegen.plan import (
+    TENSOR_LOADS,
     Barrier,
     Block,
     Effects,
@@ -19,6 +20,7 @@ from tilegen.plan import (
     Repeat,
     Step,
     TensorMap,
+    Wait,
     effects,
     subscript,
 )
@@ -86,6 +88,8 @@ def written_names(steps: Iterable[Step]) -> frozenset[str]:
 def held_registers(steps: Iterable[Step], queue: str) -> tuple[Memory, ...]:
     """Registers that instructions of a queue take, in these steps or in functions that they call, by their names here.
 
+    Functions that end by waiting for their loads from tensor memory have put them there when they return.
+
     >>> from tilegen.plan import PRODUCTS
     >>> held_registers((), PRODUCTS)
     ()
@@ -95,6 +99,8 @@ def held_registers(steps: Iterable[Step], queue: str) -> tuple[Memory, ...]:
         touched = effects(step)
         if touched.instruction is not None and touched.instruction.queue == queue:
             found |= {t.ref.memory.name: t.ref.memory for t in touched.touches if t.ref.memory.traits.is_held}
+        if isinstance(step, Block) and queue == TENSOR_LOADS and step.body[-1:] == (Wait(TENSOR_LOADS),):
+            continue
         inner = {m.name: m for m in held_registers(touched.body, queue)}
         if isinstance(step, Block):
             formals = {f.name: a.memory for f, a in step.args if isinstance(a, Ref)}

@@ -72,9 +72,10 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
         place, matrix = getattr(step, o.field), lies.get(o.field)
         args.append(pointer(place) if matrix is None else _write_descriptor(page, place, matrix))
     places, args = args[:3], args[3:]  # c, a and b; of factors
-    sums, *types = step.atom.split(".")[-3:]
-    shape = f"m{step.a_lies.rows}n{step.b_lies.rows}k{step.a_lies.depth}"
-    majors = [f", {x} along {'M' if x == 'a' else 'N'}" for x, matrix in lies.items() if matrix.along == "mn"]
+    shape, sums, *types = step.atom.split(".")[-4:]
+    majors = [
+        f", {x} along {'M' if x == 'a' else 'N'}" for x, matrix in lies.items() if matrix and matrix.along == "mn"
+    ]
     note = f"{shape}, {sums} of {' and '.join(types)}{''.join(majors)}"
     note += f", byte {step.factor} of factors" if args else ""
     args = [*places, f"0x{_encode_instruction(step):08x}u", *args, to_c(step.accumulate)]
@@ -89,10 +90,11 @@ def write_tensor_copy(page: Page, step: TensorCopy, noted: bool) -> str:
 
 def _encode_instruction(step: TensorMma) -> int:
     """The descriptor of the instruction that a step is."""
-    atom, a, b = find_atom(step.atom), step.a_lies, step.b_lies
-    factor = step.factor if atom.factors else 0
+    atom = find_atom(step.atom)
+    (m, n, _), factor = atom.shape, step.factor if atom.factors else 0
+    a_along = step.a_lies.along if step.a_lies else "k"  # in tensor memory neighbours of a row are neighbours of a lane
     return InstructionDescriptor(
-        a.rows, b.rows, atom.a, atom.b, atom.c, a.along, b.along, False, atom.factors, factor, factor
+        m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, False, atom.factors, factor, factor
     ).encode()
 
 

@@ -47,7 +47,7 @@ class BufferFields(_Fields):
     )
     over: list[str] | None = Field(
         default=None, min_length=1, max_length=64,
-        description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",
+        description="shared buffers (or tmem buffers), neighbours, on which this one lies once they are not needed",
     )  # fmt: skip
     align: int = Field(
         default=16, ge=1, le=1024, description="bytes that the kernel's pointer is aligned to; a power of two"

@@ -121,8 +121,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
         if getattr(fields, promise) not in (None, False) and not space.is_callers:
             message = f"'{promise}' is what a caller promises of a global array, and {what} is {fields.scope}"
             findings.report("TG106", message, node[promise].mark, "remove it")
-    if fields.over and not space.is_pooled:
-        message = f"'over' lays shared buffers on each other, and {what} is {fields.scope}"
+    if fields.over and not (space.is_pooled or space.has_cells):
+        message = f"'over' lays shared buffers, or tmem buffers, on each other, and {what} is {fields.scope}"
         findings.report("TG106", message, node["over"].mark, "remove it")
     shape = _read_shape(node["shape"], state, what, space, findings)
     if shape is None or len(findings.found) > ok:
@@ -219,9 +219,10 @@ def _check_shared_total(node: Node, state: Buffers) -> None:
 
 
 def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
-    """What a buffer lies on are shared buffers of their own, neighbours in memory; raises TG105, TG117."""
+    """What a buffer lies on are buffers of its space and of their own, neighbours there; raises TG105, TG117."""
     assert isinstance(node, Sequence)
-    own = [b.name for b in state.found.values() if b.traits.is_pooled and b.root == b.name and not b.over]
+    space = buffer.traits
+    own = [b.name for b in state.found.values() if b.traits is space and b.root == b.name and not b.over]
     for name, item in zip(buffer.over, node.items, strict=True):
         other = state.found.get(name)
         if name in state.broken:
@@ -230,9 +231,9 @@ def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
             raise Flawed("TG105", f"unknown buffer '{shorten(name)}'", item.mark, suggest(name, own))
         if name not in own:
             has = "itself over others" if other.root == name else "a view"
-            has = has if other.traits.is_pooled else f"in {other.traits.words}"
+            has = has if other.traits is space else f"in {other.traits.words}"
             has = "the one that is declared" if name == buffer.name else has
-            message = f"'{buffer.name}' lies over shared buffers, but '{name}' is {has}"
+            message = f"'{buffer.name}' lies over {space.name} buffers, but '{name}' is {has}"
             raise Flawed("TG117", message, item.mark, f"it can lie over {', '.join(own)}" if own else "remove 'over'")
     places = sorted(own.index(name) for name in buffer.over)
     if len(set(places)) < len(places):
@@ -240,7 +241,7 @@ def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
     between = [own[i] for i in range(places[0], places[-1]) if own[i] not in buffer.over]
     if between:
         message = f"'{buffer.name}' lies over neighbours, but '{between[0]}' lies between them"
-        raise Flawed("TG117", message, node.mark, "shared buffers lie in the order in which they are declared")
+        raise Flawed("TG117", message, node.mark, f"{space.name} buffers lie in the order in which they are declared")
 
 
 # ---------------------------------------------------------------- views

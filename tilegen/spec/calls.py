@@ -14,7 +14,7 @@ from tilegen.arithmetic import Node as Formula
 from tilegen.errors import Mark
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
-from tilegen.scopes import OP_SCOPES, THREAD_AXES
+from tilegen.scopes import OP_SCOPES, SCOPES, THREAD_AXES
 from tilegen.spec.buffer_models import MAX_RANK
 from tilegen.spec.computed import Known, parse_formula
 from tilegen.spec.data import Call, Expression, Region
@@ -325,9 +325,14 @@ def _check_owner(region: Region, scope: str, op: str, around: Surroundings) -> N
         return
     owner = owner_scope(region.buffer.layout)
     owner = "role" if owner == "cta" and around.role else owner
-    if owner != scope:
+    if owner != scope and not _is_same(owner, scope, around.threads):
         message = f"the registers '{region.buffer.name}' exist once per {owner}, but this {op} has scope {scope}"
         raise Flawed("TG211", message, region.mark, f"write 'scope: {owner}'")
+
+
+def _is_same(owner: str, scope: str, threads: int) -> bool:
+    """Is the one warp, or warpgroup, that a role or a CTA of so many threads has, all of it?"""
+    return SCOPES[owner].threads == threads == SCOPES[scope].size(threads)
 
 
 def _check_role(region: Region, around: Surroundings) -> None:

@@ -45,7 +45,7 @@ class Buffer:
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
     is_distinct: bool = False  # no value of 0 or more stands twice: promised of an array, claimed of registers
-    over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
+    over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies; of a tmem buffer, on whose columns
     values: Values | None = None  # of a global array: what its caller promises of every element
     is_unwritten: bool = False  # of a workspace: no pass before this one writes it
 

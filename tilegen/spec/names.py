@@ -316,6 +316,7 @@ PRELUDE = frozenset(
     tmem_store_1 tmem_store_2 tmem_store_4 tmem_store_8 tmem_store_16 tmem_store_32 tmem_store_64 tmem_store_128
     is_elected tmem_alloc tmem_alloc_done tmem_free tmem_fence_before tmem_fence_after tmem_wait_load tmem_wait_store
     tcgen05_descriptor tcgen05_mma_f16 tcgen05_mma_tf32 tcgen05_mma_i8 tcgen05_mma_f8f6f4 tcgen05_mma_mxf8f6f4
+    tcgen05_mma_f16_cells tcgen05_mma_tf32_cells tcgen05_mma_i8_cells tcgen05_mma_f8f6f4_cells
     tcgen05_cp_32x128b_warpx4 tcgen05_commit
     stamp_clock stamp_place stamp_begin stamp_end
     """.split()  # noqa: SIM905

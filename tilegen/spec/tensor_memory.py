@@ -143,13 +143,18 @@ class Columns:
 
 
 def place_columns(buffers: Iterable[Buffer], arch: str) -> Columns:
-    """The one allocation for all tmem buffers, which lie one behind the other. It may be more than a CTA has."""
-    first: dict[str, int] = {}
+    """The one allocation for all tmem buffers, which lie one behind the other. It may be more than a CTA has.
+
+    One that lies ``over`` others begins where the first of them does, and takes no columns of its own.
+    """
+    there = [b for b in buffers if b.traits.has_cells]
+    own: dict[str, int] = {}
     taken = 0
-    for buffer in buffers:
-        if buffer.traits.has_cells:
-            first[buffer.name] = -(-taken // COLUMN_UNIT) * COLUMN_UNIT
-            taken = first[buffer.name] + cells_of(buffer).reach
+    for buffer in there:
+        if not buffer.over:
+            own[buffer.name] = -(-taken // COLUMN_UNIT) * COLUMN_UNIT
+            taken = own[buffer.name] + cells_of(buffer).reach
+    first = {b.name: min(own[name] for name in b.over) if b.over else own[b.name] for b in there}
     return Columns(first, taken, _memory_of(arch).allocate(taken) if first else 0)
 
 
@@ -162,7 +167,7 @@ def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
     """All buffers have room in one allocation; raises TG210 at the first one that has none."""
     there: list[Buffer] = []
     for buffer in buffers:
-        if not buffer.traits.has_cells:
+        if not buffer.traits.has_cells or buffer.over:
             continue
         there.append(buffer)
         has, taken = _memory_of(arch), place_columns(there, arch).taken

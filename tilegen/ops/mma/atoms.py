@@ -15,7 +15,7 @@ from tilegen.errors import LayoutError
 from tilegen.kept import keep
 from tilegen.layouts import ATOMS, Iter, MmaAtom, TileLayout, extent_of, find_atom, fragment_of, size, tiled_mma
 from tilegen.ops.held import Held, matrix_of, table_of
-from tilegen.plan import PRODUCTS, TENSOR_PRODUCTS, Instruction, OperandForm
+from tilegen.plan import CELL_PRODUCTS, PRODUCTS, TENSOR_PRODUCTS, Instruction, OperandForm
 from tilegen.plan.instructions import FRAGMENT, MATRIX, READS, UPDATES
 from tilegen.spaces import REGISTER, SHARED
 from tilegen.spec.data import Call, Region
@@ -97,14 +97,14 @@ def wgmma_row(atom: MmaAtom, held: bool) -> Instruction:
     return WGMMA_ROWS[f"{name}.registers" if held else name]
 
 
-def tensor_row(atom: MmaAtom) -> Instruction:
-    """The row of an atom of tcgen05, by its kind.
+def tensor_row(atom: MmaAtom, in_cells: bool = False) -> Instruction:
+    """The row of an atom of tcgen05, by its kind; ``in_cells``: with a in tensor memory.
 
     >>> from tilegen.layouts import find_atom
     >>> tensor_row(find_atom("tcgen05.m128n256k16.f32.bf16.bf16")).name
     'tcgen05.mma.f16'
     """
-    return TENSOR_PRODUCTS[atom.ptx_kind]
+    return (CELL_PRODUCTS if in_cells else TENSOR_PRODUCTS)[atom.ptx_kind]
 
 
 # ---------------------------------------------------------------- atoms of a call

@@ -42,7 +42,9 @@ from tilegen.spec.form import OpFields
 
 
 class MmaFields(OpFields):
-    a: str = Field(description="register region read, M by K; wgmma and tcgen05 read it from shared memory")
+    a: str = Field(
+        description="register region read, M by K; wgmma reads shared memory too, tcgen05 shared or tensor memory"
+    )
     b: str = Field(description="register region read, K by N; of wgmma and tcgen05 a shared region")
     c: str = Field(description="region that the product is added to, M by N, in registers; of tcgen05 in tensor memory")
     sfa: str | None = Field(
@@ -231,7 +233,7 @@ OP = Op(
         Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),
         Variant(TCGEN05, 40, refuse_tensor, plan_tensor, constrain=reject_tensor_layout),
     ),
-    queue=_queue_of, tensor=("c", *FACTORS),
+    queue=_queue_of, tensor=("a", "c", *FACTORS),
     instructions=(*ROWS.values(), *WGMMA_ROWS.values()), flows=flow_of_product,
     other_flows=list_other_flows,
 )  # fmt: skip

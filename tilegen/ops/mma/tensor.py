@@ -37,9 +37,14 @@ def refuse_tensor(call: Call, context: Context) -> str | None:
     buffers = {name: region.buffer for name, region in call.regions.items()}
     if not buffers["c"].traits.has_cells:
         return f"c must be in tensor memory, not in {buffers['c'].traits.words}"
-    for name in ("a", "b"):
-        if not buffers[name].traits.is_pooled:
-            return f"{name} must be in shared memory, not in {buffers[name].traits.words}"
+    if not (buffers["a"].traits.is_pooled or buffers["a"].traits.has_cells):
+        return f"a must be in shared or tensor memory, not in {buffers['a'].traits.words}"
+    if not buffers["b"].traits.is_pooled:
+        return f"b must be in shared memory, not in {buffers['b'].traits.words}"
+    if has_factors(call) and buffers["a"].traits.has_cells:
+        return "a of a product with scale factors must be in shared memory: in tensor memory it is not yet supported"
+    if buffers["a"].root == buffers["c"].root:
+        return f"{buffers['c'].name} cannot be multiplied and updated at once"
     if "tcgen05" not in context.arch.features:
         return f"{context.arch.name} has no tcgen05, which is sm_100a's"
     if call.fields.order != "auto":
@@ -116,42 +121,45 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     atom = choose_tensor_atom(call)
     sides = (*_SIDES, *(name for name in FACTORS if name in call.regions))
     operands = {name: context.operand(call, name) for name in sides}
-    a_tile, a_base = describe_operand(operands["a"], atom.shape[0], False, TCGEN05)
-    b_tile, b_base = describe_operand(operands["b"], atom.shape[1], True, TCGEN05)
+    in_cells, (rows, columns, depth) = operands["a"].buffer.traits.has_cells, atom.shape
+    a_tile, a_base = (None, 0) if in_cells else describe_operand(operands["a"], rows, False, TCGEN05)
+    b_tile, b_base = describe_operand(operands["b"], columns, True, TCGEN05)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
-    c, (lane, column) = _find_columns(operands["c"], atom), begin_of(operands["c"])
+    c, b = _find_columns(operands["c"], rows, columns), find_starts(b_tile)
+    a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
     factors = {name: find_factors(operands[name]) for name in sides if name in FACTORS}
-    a, b = find_starts(a_tile), find_starts(b_tile)
     is_loop = k > 1 and is_rising(a, m, k) and is_rising(b, n, k) and not factors
     var = Var(context.fresh("k_atom"), k) if is_loop else None
-    flat = tuple(s in ("a", "b") for s in sides)
+    flat = tuple(not operands[s].buffer.traits.has_cells for s in sides)
     formals = Formals([operands[s] for s in sides], flat, call.scope, [var.name] if var else [])
-    adds, row = call.conditions["accumulate"], tensor_row(atom)
+    adds, row = call.conditions["accumulate"], tensor_row(atom, in_cells)
 
     def see(side: str, base: Index, at: Index) -> Ref:
         return formals.see(sides.index(side), operands[side].memory[add(base, at)])
 
-    def see_sums(at: int) -> Ref:
-        return formals.see(0, operands["c"].memory[lane, add(column, at)])
+    def see_cells(side: str, at: Index) -> Ref:
+        lane, column = begin_of(operands[side])
+        return formals.see(sides.index(side), operands[side].memory[lane, add(column, at)])
 
-    def see_factors(step: Index, rows: Mapping[str, int]) -> dict[str, Any]:
-        """Where the factors of a step along K begin for rows of a and of b: as many rows on, as many columns of 32."""
+    def see_a(at: Index) -> Ref:
+        return see_cells("a", at) if in_cells else see("a", a_base, at)
+
+    def see_factors(step: Index, before: Mapping[str, int]) -> dict[str, Any]:
+        """Where the factors of a step along K begin for rows of a and of b, after so many others: of 32 a column."""
         found: dict[str, Any] = {}
         for side, starts in factors.items():
             assert isinstance(step, int)
             start, byte = starts[step]
-            first, base = begin_of(operands[side])
-            at = start + count_factors(rows[side])
-            found |= {side: formals.see(sides.index(side), operands[side].memory[first, add(base, at)]), "factor": byte}
+            found |= {side: see_cells(side, start + count_factors(before[side])), "factor": byte}
         return found
 
     def multiply(step: Index) -> tuple[Step, ...]:
         return tuple(
             TensorMma(
-                row, atom.name, see_sums(c[i, j]), see("a", a_base, start_at(a, i, step)),
-                see("b", b_base, start_at(b, j, step)), a_tile.descriptor, b_tile.descriptor,
+                row, atom.name, see_cells("c", c[i, j]), see_a(start_at(a, i, step)),
+                see("b", b_base, start_at(b, j, step)), a_tile.descriptor if a_tile else None, b_tile.descriptor,
                 any_of(less(0, step), adds),
-                **see_factors(step, {"sfa": i * atom.shape[0], "sfb": j * atom.shape[1]}),
+                **see_factors(step, {"sfa": i * rows, "sfb": j * columns}),
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip
@@ -163,18 +171,18 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
     choices = (
         Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
-        Choice("descriptors", {"a": spell_tile(a_tile, "M"), "b": spell_tile(b_tile, "N")}, (),
-               "compared with what the hardware reads"),
+        Choice("descriptors", {"a": spell_tile(a_tile, "M") if a_tile else "none: row r in lane r of tensor memory",
+               "b": spell_tile(b_tile, "N")}, (), "compared with what the hardware reads"),
         Choice("products", {"per_run": m * n * k}, (), "of one thread, done when what it commits has arrived"),
     )  # fmt: skip
     return plan_one(context, When(first, (block,)), choices, (("atom", atom.name),))
 
 
-def _find_columns(operand: Operand, atom: MmaAtom) -> Columns:
-    """The first element, from the region's, of the accumulator of each atom. Raises Refused where it lies otherwise."""
+def _find_columns(operand: Operand, rows: int, columns: int) -> Columns:
+    """The first element, from the region's, of each matrix of so many rows and columns. Raises Refused where they lie
+    otherwise."""
     places, shape = find_places(operand), shape_of_matrix(operand.region)
     lane, column = (places.get(axis, np.zeros(shape, np.int64)) for axis in ("TLane", "TCol"))
-    rows, columns, _ = atom.shape
     if begin_of(operand)[0] != 0 or (lane != np.arange(shape[0])[:, None] % rows).any():
         raise Refused(f"row r of a product is in lane r of tensor memory, and {operand.region.text} lies otherwise")
     starts = {

@@ -118,10 +118,11 @@ LAYOUT_RULES = {
     "TG211": Rule(
         "registers of another scope",
         "A register tensor exists once per instance of the narrowest scope that its thread axes need: none thread, "
-        "laneid warp, tid_in_wg or wid_in_wg warpgroup, tx or warpid or wgid cta. An op on it has that scope. With "
+        "laneid warp, tid_in_wg or wid_in_wg warpgroup, tx or warpid or wgid cta. An op on it has that scope, or "
+        "one that has no more threads: a role of 128 is one warpgroup. With "
         "'layout: auto' the scope is that of the ops on it, all of one.",
-        _REGISTERS.format(scope="cta"),
-        _REGISTERS.format(scope="warp"),
+        "threads: 64\n" + _REGISTERS.format(scope="cta"),
+        "threads: 64\n" + _REGISTERS.format(scope="warp"),
     ),
     "TG212": Rule(
         "the operands of an op do not match",

@@ -178,7 +178,8 @@ NAME_RULES = {
     "TG117": Rule(
         "a buffer over others that cannot be",
         "'over' lays a shared buffer on the bytes of shared buffers that are not needed any more, neighbours in "
-        "memory: buffers lie in the order in which they are declared. What it holds is unwritten until it is written.",
+        "memory: buffers lie in the order in which they are declared. What it holds is unwritten until it is written. "
+        "So may a buffer of tensor memory lie on the columns of others.",
         _OVER.format("[a, c]"),
         _OVER.format("[a, b]"),
     ),
