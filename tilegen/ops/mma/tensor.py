@@ -122,11 +122,12 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     sides = (*_SIDES, *(name for name in FACTORS if name in call.regions))
     operands = {name: context.operand(call, name) for name in sides}
     in_cells, (rows, columns, depth) = operands["a"].buffer.traits.has_cells, atom.shape
+    c = _find_columns(operands["c"], rows, columns)
     a_tile, a_base = (None, 0) if in_cells else describe_operand(operands["a"], rows, False, TCGEN05)
+    a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
     b_tile, b_base = describe_operand(operands["b"], columns, True, TCGEN05)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
-    c, b = _find_columns(operands["c"], rows, columns), find_starts(b_tile)
-    a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
+    b = find_starts(b_tile)
     factors = {name: find_factors(operands[name]) for name in sides if name in FACTORS}
     is_loop = k > 1 and is_rising(a, m, k) and is_rising(b, n, k) and not factors
     var = Var(context.fresh("k_atom"), k) if is_loop else None
