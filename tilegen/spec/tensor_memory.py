@@ -189,7 +189,7 @@ def refuse_tensor_view(other: Buffer, node: Node) -> None:
 
 def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingNode) -> None:
     """Raises TG190 for an op that touches tensor memory in a field that may not be there, at the first such region;
-    and for a move that no warpgroup makes, or whose other side is not in registers."""
+    and for a move that no warpgroup makes, or whose other side is neither in registers nor shared memory to copy."""
     touched = [r for field, r in regions.items() if r.buffer.traits.has_cells and field not in form.tensor]
     if touched:
         names = " and ".join(dict.fromkeys(f"'{r.buffer.name}'" for r in touched))
@@ -198,6 +198,8 @@ def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingN
         raise Flawed("TG190", message, touched[0].mark, hint)
     held = [r for r in regions.values() if r.buffer.traits.has_cells]
     if not held or not {"src", "dst"} <= {*regions}:
+        return
+    if form.name == "copy" and regions["src"].buffer.traits.is_pooled:  # tcgen05.cp has reasons of its own
         return
     scope = node.get("scope")
     if isinstance(scope, Scalar) and scope.text in ("thread", "warp"):

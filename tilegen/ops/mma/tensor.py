@@ -169,14 +169,19 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     name = "_".join(["mma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
     block = formals.block(name, products, context.op)
     first = equal(threads_of(call.scope, context.launch.threads)[0], 0)
-    why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
-    choices = (
-        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
-        Choice("descriptors", {"a": spell_tile(a_tile, "M") if a_tile else "none: row r in lane r of tensor memory",
-               "b": spell_tile(b_tile, "N")}, (), "compared with what the hardware reads"),
-        Choice("products", {"per_run": m * n * k}, (), "of one thread, done when what it commits has arrived"),
-    )  # fmt: skip
+    lies = {"a": spell_tile(a_tile, "M") if a_tile else "none: row r in lane r of tensor memory",
+            "b": spell_tile(b_tile, "N")}  # fmt: skip
+    choices = _tell_choices(call, atom, lies, m * n * k)
     return plan_one(context, When(first, (block,)), choices, (("atom", atom.name),))
+
+
+def _tell_choices(call: Call, atom: MmaAtom, lies: Mapping[str, str], count: int) -> tuple[Choice, ...]:
+    why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
+    return (
+        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
+        Choice("descriptors", lies, (), "compared with what the hardware reads"),
+        Choice("products", {"per_run": count}, (), "of one thread, done when what it commits has arrived"),
+    )
 
 
 def _find_columns(operand: Operand, rows: int, columns: int) -> Columns:
