@@ -217,12 +217,11 @@ __device__ __forceinline__ void cast_y_h(bfloat16_t (&h)[32], const float (&y)[3
     }
 }
 
-__device__ __forceinline__ void copy_h_out(int tid_in_wg, int c, const bfloat16_t (&h)[32], bfloat16_t *out)
+__device__ __forceinline__ void copy_h_out(int tx, int c, const bfloat16_t (&h)[32], bfloat16_t *out)
 {
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&out[tid_in_wg * 64 + (((c & 1) * 4 + f) ^ (tid_in_wg & 7)) * 8] =
-            *(const uint4 *)&h[f * 8];
+        *(uint4 *)&out[tx * 64 + (((c & 1) * 4 + f) ^ (tx & 7)) * 8] = *(const uint4 *)&h[f * 8];
     }
 }
 
@@ -345,12 +344,11 @@ attention_blackwell(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restri
     } else if (threadIdx.x < 128) {  // idle: 64 threads
     } else {  // softmax: 128 threads
         const int tx = threadIdx.x - 128;
-        const int tid_in_wg = tx;
         const int wid_in_wg = tx >> 5;
         __align__(16) float x[128];  // tcgen05_atom_layout('32x32b', (128, 128), 'float32') [128, 128]
         __align__(16) bfloat16_t w[128];  // S[(128, 128):(1@tid_in_wg, 1)] [128, 128]
-        __align__(16) float y[32];  // S[(128, 32):(1@tid_in_wg, 1)] [128, 32]
-        __align__(16) bfloat16_t h[32];  // S[(128, 32):(1@tid_in_wg, 1)] [128, 32]
+        __align__(16) float y[32];  // S[(128, 32):(1@tx, 1)] [128, 32]
+        __align__(16) bfloat16_t h[32];  // S[(128, 32):(1@tx, 1)] [128, 32]
         float m[1];  // S[128:1@tid_in_wg] [128, 1]
         float top[1];  // S[128:1@tid_in_wg] [128, 1]
         float l[1];  // S[128:1@tid_in_wg] [128, 1]
@@ -395,7 +393,7 @@ attention_blackwell(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restri
             load_o_y(wid_in_wg, o + c * 32, y);  // copy o[:, c*32 : +32] -> y
             elementwise_l_y(y, l);  // elementwise y l -> y
             cast_y_h(h, y);  // cast y -> h
-            copy_h_out(tid_in_wg, c, h, &out[(c >> 1) * 8192]);  // copy h -> out[:, c*32 : +32]
+            copy_h_out(tx, c, h, &out[(c >> 1) * 8192]);  // copy h -> out[:, c*32 : +32]
         }
         fence_async();
         tmem_fence_before();
