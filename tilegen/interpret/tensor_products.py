@@ -97,19 +97,18 @@ def _read_cells(ref: Ref, atom: MmaAtom, by: tuple[Array, Array], site: Site) ->
     Row r lies in lane r, packed: PTX ISA, tcgen05.mma, "Packing formats used in Tensor Memory" of A. ``by``: the
     agents, and what their products are ordered after.
     """
-    (agent, known), (m, _, k), dtype = by, atom.shape, held_as(atom, "A")
+    (agent, known), dtype = by, held_as(atom, "A")
     store = _store_of(ref, atom, "A", site)
-    lanes = find_lanes(ref, k, f"the columns of A of {atom.name}", site)
+    lanes = find_lanes(ref, atom.shape[2], f"the columns of A of {atom.name}", site)
     store.settle(lanes.at)
-    granules, own = lanes.granules, site.narrow(lanes.each)
+    own, granules = site.narrow(lanes.each), lanes.granules
     store.refuse_unwritten(granules, own)
-    store.refuse_others(granules, own)
     clash = store.pool.shadow.seen_with(known).read_by_agent(granules, lanes.each, lanes.repeat(agent), site.op)
     report(store.pool.shadow, clash, "reads", granules, store.where, own)
-    chain = store.tensor.chain
-    chain[granules] = -np.abs(chain[granules])
+    store.refuse_others(granules, own)
+    store.tensor.chain[granules] = -np.abs(store.tensor.chain[granules])
     words = store.pool.cells[store.size].take(lanes.at).view(site.machine.domain.stored(dtype))
-    result: Array = words.reshape(len(site.group), m, k)
+    result: Array = words.reshape(len(site.group), LANES, -1)
     return result
 
 

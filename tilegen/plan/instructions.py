@@ -202,20 +202,19 @@ def _tensor_move(name: str, is_load: bool, queue: str) -> Instruction:
     )  # fmt: skip
 
 
-def _tensor_product(kind: str, in_cells: bool) -> Instruction:
+def _tensor_product(kind: str, in_cells: bool = False) -> Instruction:
     """tcgen05.mma of a kind: one thread starts it, c in tensor memory, b in shared memory by a descriptor, a in either.
 
-    PTX ISA, tcgen05.mma: ``a-desc`` or ``[a-tmem]``. The scale factors of a and b, of the kinds that take them, are in
-    tensor memory.
+    The scale factors of a and b, of the kinds that take them, are in tensor memory. PTX ISA, tcgen05.mma: ``a-desc`` or
+    ``[a-tmem]``.
     """
-    c = OperandForm("c", UPDATES, ALL_LANES, (TMEM.state,))
+    c, held = (OperandForm(name, use, ALL_LANES, (TMEM.state,)) for name, use in (("c", UPDATES), ("a", READS)))
     a, b = (OperandForm(name, READS, MATRIX, (SHARED.state,)) for name in "ab")
-    a = OperandForm("a", READS, ALL_LANES, (TMEM.state,)) if in_cells else a
     scaled, end = kind in SCALED_KINDS, ".cells" if in_cells else ""
     factors = [OperandForm(name, READS, ALL_LANES, (TMEM.state,)) for name in ("sfa", "sfb") if scaled]
     return Instruction(
-        f"tcgen05.mma.{kind}{end}", (c, a, b, *factors), "matrices", feature="tcgen05", queue=TENSOR, proxy="async",
-        prelude=f"tcgen05_mma_{kind}{end.replace('.', '_')}",
+        f"tcgen05.mma.{kind}{end}", (c, held if in_cells else a, b, *factors), "matrices", feature="tcgen05",
+        queue=TENSOR, proxy="async", prelude=f"tcgen05_mma_{kind}{end.replace('.', '_')}",
     )  # fmt: skip
 
 
@@ -228,8 +227,8 @@ TENSOR_COPY = Instruction(  # one thread starts it: PTX ISA, tcgen05.cp, .32x128
 )  # fmt: skip
 TENSOR_KINDS = ("f16", "tf32", "i8", "f8f6f4")  # PTX ISA, tcgen05.mma: kinds without scale factors
 SCALED_KINDS = ("mxf8f6f4",)  # and with them
-TENSOR_PRODUCTS = {kind: _tensor_product(kind, False) for kind in (*TENSOR_KINDS, *SCALED_KINDS)}
-CELL_PRODUCTS = {kind: _tensor_product(kind, True) for kind in TENSOR_KINDS}  # a in tensor memory
+TENSOR_PRODUCTS = {kind: _tensor_product(kind) for kind in (*TENSOR_KINDS, *SCALED_KINDS)}
+CELL_PRODUCTS = {kind: _tensor_product(kind, in_cells=True) for kind in TENSOR_KINDS}  # a in tensor memory
 RED = {function: _update(function) for function in FUNCTIONS}
 TMA_REDUCE = {function: _tma_reduce(function) for function in FUNCTIONS}
 

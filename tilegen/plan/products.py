@@ -52,8 +52,9 @@ class TensorMma:
     accumulator: its lane 0 and first column. ``atom``: a row of ``layouts.ATOMS`` by its name. What the thread has
     started is done when the arrival that it asks for comes (``Arrive``, ``landed``).
 
-    ``sfa`` and ``sfb``: the scale factors of rows of a and of b, of the kinds that take them; the product takes byte
-    ``factor`` of each column. Row r's are in column r / 32 from there on, lane r modulo 32, and in each 32 lanes again.
+    ``sfa`` and ``sfb``: the scale factors of rows of a and of b, of the kinds that take them, whose a is in shared
+    memory; the product takes byte ``factor`` of each column. Row r's are in column r / 32 from there on, lane r modulo
+    32, and in each 32 lanes again.
     """
 
     via: Instruction

@@ -39,10 +39,10 @@ def refuse_tensor(call: Call, context: Context) -> str | None:
         return f"c must be in tensor memory, not in {buffers['c'].traits.words}"
     if not (buffers["a"].traits.is_pooled or buffers["a"].traits.has_cells):
         return f"a must be in shared or tensor memory, not in {buffers['a'].traits.words}"
+    if has_factors(call) and buffers["a"].traits.has_cells:
+        return "a must be in shared memory where it has factors"
     if not buffers["b"].traits.is_pooled:
         return f"b must be in shared memory, not in {buffers['b'].traits.words}"
-    if has_factors(call) and buffers["a"].traits.has_cells:
-        return "a of a product with scale factors must be in shared memory: in tensor memory it is not yet supported"
     if buffers["a"].root == buffers["c"].root:
         return f"{buffers['c'].name} cannot be multiplied and updated at once"
     if "tcgen05" not in context.arch.features:
@@ -127,8 +127,8 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
     b_tile, b_base = describe_operand(operands["b"], columns, True, TCGEN05)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
-    b = find_starts(b_tile)
     factors = {name: find_factors(operands[name]) for name in sides if name in FACTORS}
+    b = find_starts(b_tile)
     is_loop = k > 1 and is_rising(a, m, k) and is_rising(b, n, k) and not factors
     var = Var(context.fresh("k_atom"), k) if is_loop else None
     flat = tuple(not operands[s].buffer.traits.has_cells for s in sides)
