@@ -134,11 +134,11 @@ __device__ __forceinline__ void load_acc_h(int wid_in_wg, unsigned acc, bfloat16
     }
 }
 
-__device__ __forceinline__ void copy_h_out(int tid_in_wg, const bfloat16_t (&h)[32], bfloat16_t *out)
+__device__ __forceinline__ void copy_h_out(int tx, const bfloat16_t (&h)[32], bfloat16_t *out)
 {
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
-        *(uint4 *)&out[tid_in_wg * 32 + (f ^ ((tid_in_wg >> 1) & 3)) * 8] = *(const uint4 *)&h[f * 8];
+        *(uint4 *)&out[tx * 32 + (f ^ ((tx >> 1) & 3)) * 8] = *(const uint4 *)&h[f * 8];
     }
 }
 
@@ -290,9 +290,8 @@ gemm_mxfp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict_
     } else if (threadIdx.x < 128) {  // idle: 32 threads
     } else {  // store: 128 threads
         const int tx = threadIdx.x - 128;
-        const int tid_in_wg = tx;
         const int wid_in_wg = tx >> 5;
-        __align__(16) bfloat16_t h[32];  // S[(128, 32):(1@tid_in_wg, 1)] [128, 32]
+        __align__(16) bfloat16_t h[32];  // S[(128, 32):(1@tx, 1)] [128, 32]
         #pragma unroll 1
         for (int t = bx; t < 16; t += 6) {
             const int trip = t / 6;
@@ -308,7 +307,7 @@ gemm_mxfp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict_
                 tmem_fence_before();
                 sync_role(7, 128);
                 tmem_fence_after();
-                copy_h_out(tid_in_wg, h, &out[(u & 1) * 4096]);  // copy h -> out[u % 2]
+                copy_h_out(tx, h, &out[(u & 1) * 4096]);  // copy h -> out[u % 2]
                 fence_async();
                 tmem_fence_before();
                 sync_role(7, 128);

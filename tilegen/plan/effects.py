@@ -236,11 +236,16 @@ def _of_tensor_mma(step: TensorMma) -> Effects:
         matrix, place = lies.get(o.field), getattr(step, o.field)
         if (o.lies == MATRIX) != (matrix is not None):
             raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.spaces)} memory")
-        elems = matrix.elems if matrix else step.b_lies.rows  # of c: those of each lane
-        elems = count_factors(factors[o.field][1]) if o.field in factors else elems
-        elems = DEPTH_BYTES // place.memory.elem_bytes if o.field == "a" and not matrix else elems
+        elems = matrix.elems if matrix else _count_of_lane(step, o.field)
         touches.append(Touch(place, o.use, o.lies, elems, matrix=matrix))
     return Effects(step.via, _in_order(touches), (step.accumulate,))
+
+
+def _count_of_lane(step: TensorMma, field: str) -> int:
+    """Elements of each lane that an operand of a product has in tensor memory."""
+    if field == "a":
+        return DEPTH_BYTES // step.a.memory.elem_bytes
+    return count_factors(step.factors[field][1]) if field in step.factors else step.b_lies.rows
 
 
 def _of_tensor_copy(step: TensorCopy) -> Effects:

@@ -72,9 +72,8 @@ class TensorMma:
     @property
     def factors(self) -> dict[str, tuple[Ref, int]]:
         """By field, where factors begin, and of how many rows they are."""
-        a_rows = self.a_lies.rows if self.a_lies else 0
-        given = {"sfa": (self.sfa, a_rows), "sfb": (self.sfb, self.b_lies.rows)}
-        return {name: (ref, rows) for name, (ref, rows) in given.items() if ref is not None}
+        given = {"sfa": (self.sfa, self.a_lies), "sfb": (self.sfb, self.b_lies)}
+        return {name: (ref, lies.rows) for name, (ref, lies) in given.items() if ref is not None and lies is not None}
 
 
 def count_factors(rows: int) -> int:

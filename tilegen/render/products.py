@@ -91,9 +91,8 @@ def write_tensor_copy(page: Page, step: TensorCopy, noted: bool) -> str:
 def _encode_instruction(step: TensorMma) -> int:
     """The descriptor of the instruction that a step is."""
     atom = find_atom(step.atom)
-    m, n, _ = atom.shape
+    (m, n, _), factor = atom.shape, step.factor if atom.factors else 0
     a_along = step.a_lies.along if step.a_lies else "k"  # in tensor memory neighbours of a row are neighbours of a lane
-    factor = step.factor if atom.factors else 0
     return InstructionDescriptor(
         m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, False, atom.factors, factor, factor
     ).encode()

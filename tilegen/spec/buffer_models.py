@@ -16,7 +16,7 @@ class BufferFields(_Fields):
 
     scope: Literal["global", "shared", "register", "tmem", "workspace"] = Field(
         description="where it lives; workspace: global memory that the launcher brings, of a spec of passes; tmem: "
-        "Blackwell's tensor memory, which ops do not touch yet"
+        "Blackwell's tensor memory, which mma, copy and cast touch"
     )
     dtype: str = Field(description="the type of an element, e.g. float32")
     shape: list[int | str] = Field(

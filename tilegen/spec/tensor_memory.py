@@ -209,5 +209,6 @@ def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingN
         raise Flawed("TG190", message, scope.mark, "the four warps of a warpgroup reach all lanes: 'scope: warpgroup'")
     others = [r for r in regions.values() if not r.buffer.traits.is_held]
     if len(others) > 1:
-        message = f"{form.name} from {src.words} to {dst.words} is not yet supported"
+        where = " to ".join(regions[side].buffer.traits.words for side in ("src", "dst"))
+        message = f"{form.name} from {where} is not yet supported"
         raise Flawed("TG190", message, others[0].mark, "write two: what goes to or from tensor memory is in registers")

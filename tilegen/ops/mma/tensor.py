@@ -20,12 +20,10 @@ from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, shape_of_matrix
 from tilegen.ops.mma.atoms import FACTORS, TCGEN05, extents_of, has_factors, is_named, list_atoms, tensor_row
-from tilegen.ops.mma.descriptors import DescribedTile
 from tilegen.ops.mma.factors import begin_of, find_factors
 from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.ops.tensor_copies import begin_of
 from tilegen.plan import Ref, Step, TensorMma, When, count_factors, repeat
 from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.data import Buffer, Call
@@ -135,7 +133,7 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     b = find_starts(b_tile)
     is_loop = k > 1 and is_rising(a, m, k) and is_rising(b, n, k) and not factors
     var = Var(context.fresh("k_atom"), k) if is_loop else None
-    flat = tuple(s == "b" or (s == "a" and not in_cells) for s in sides)
+    flat = tuple(not operands[s].buffer.traits.has_cells for s in sides)
     formals = Formals([operands[s] for s in sides], flat, call.scope, [var.name] if var else [])
     adds, row = call.conditions["accumulate"], tensor_row(atom, in_cells)
 
@@ -149,15 +147,13 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     def see_a(at: Index) -> Ref:
         return see_cells("a", at) if in_cells else see("a", a_base, at)
 
-    def see_factors(step: Index, rows: Mapping[str, int]) -> dict[str, Any]:
-        """Where the factors of a step along K begin for rows of a and of b: as many rows on, as many columns of 32."""
+    def see_factors(step: Index, before: Mapping[str, int]) -> dict[str, Any]:
+        """Where the factors of a step along K begin for rows of a and of b, after so many others: of 32 a column."""
         found: dict[str, Any] = {}
         for side, starts in factors.items():
             assert isinstance(step, int)
             start, byte = starts[step]
-            first, base = begin_of(operands[side])
-            at = start + count_factors(rows[side])
-            found |= {side: formals.see(sides.index(side), operands[side].memory[first, add(base, at)]), "factor": byte}
+            found |= {side: see_cells(side, start + count_factors(before[side])), "factor": byte}
         return found
 
     def multiply(step: Index) -> tuple[Step, ...]:
@@ -166,7 +162,7 @@ def plan_tensor(call: Call, context: Context) -> Planned:
                 row, atom.name, see_cells("c", c[i, j]), see_a(start_at(a, i, step)),
                 see("b", b_base, start_at(b, j, step)), a_tile.descriptor if a_tile else None, b_tile.descriptor,
                 any_of(less(0, step), adds),
-                **see_factors(step, {"sfa": i * atom.shape[0], "sfb": j * atom.shape[1]}),
+                **see_factors(step, {"sfa": i * rows, "sfb": j * columns}),
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip
@@ -175,22 +171,18 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     name = "_".join(["mma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
     block = formals.block(name, products, context.op)
     first = equal(threads_of(call.scope, context.launch.threads)[0], 0)
-    choices = _list_choices(call, atom, {"a": a_tile, "b": b_tile}, m * n * k)
+    lies = {"a": spell_tile(a_tile, "M") if a_tile else "none: row r in lane r of tensor memory",
+            "b": spell_tile(b_tile, "N")}  # fmt: skip
+    choices = _tell_choices(call, atom, lies, m * n * k)
     return plan_one(context, When(first, (block,)), choices, (("atom", atom.name),))
 
 
-def _list_choices(
-    call: Call, atom: MmaAtom, tiles: Mapping[str, DescribedTile | None], products: int
-) -> tuple[Choice, ...]:  # fmt: skip
+def _tell_choices(call: Call, atom: MmaAtom, lies: Mapping[str, str], count: int) -> tuple[Choice, ...]:
     why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
-    lies = {
-        name: spell_tile(tile, "M" if name == "a" else "N") if tile else "none: row r is in lane r of tensor memory"
-        for name, tile in tiles.items()
-    }
     return (
         Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
         Choice("descriptors", lies, (), "compared with what the hardware reads"),
-        Choice("products", {"per_run": products}, (), "of one thread, done when what it commits has arrived"),
+        Choice("products", {"per_run": count}, (), "of one thread, done when what it commits has arrived"),
     )
 
 
