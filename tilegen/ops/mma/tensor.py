@@ -20,10 +20,11 @@ from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, shape_of_matrix
 from tilegen.ops.mma.atoms import FACTORS, TCGEN05, extents_of, has_factors, is_named, list_atoms, tensor_row
-from tilegen.ops.mma.factors import begin_of, find_factors
+from tilegen.ops.mma.factors import find_factors
 from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
+from tilegen.ops.tensor_copies import begin_of
 from tilegen.plan import Ref, Step, TensorMma, When, count_factors, repeat
 from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.data import Buffer, Call
