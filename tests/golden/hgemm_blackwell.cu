@@ -65,11 +65,11 @@ __device__ __forceinline__ void load_acc_h(int wid_in_wg, unsigned acc, bfloat16
     }
 }
 
-__device__ __forceinline__ void copy_h_out(int tid_in_wg, const bfloat16_t (&h)[64], bfloat16_t *out)
+__device__ __forceinline__ void copy_h_out(int tx, const bfloat16_t (&h)[64], bfloat16_t *out)
 {
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        *(uint4 *)&out[tid_in_wg * 64 + (f ^ (tid_in_wg & 7)) * 8] = *(const uint4 *)&h[f * 8];
+        *(uint4 *)&out[tx * 64 + (f ^ (tx & 7)) * 8] = *(const uint4 *)&h[f * 8];
     }
 }
 
@@ -169,9 +169,8 @@ hgemm_blackwell(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__
     } else if (threadIdx.x < 128) {  // idle: 64 threads
     } else {  // store: 128 threads
         const int tx = threadIdx.x - 128;
-        const int tid_in_wg = tx;
         const int wid_in_wg = tx >> 5;
-        __align__(16) bfloat16_t h[64];  // S[(128, 64):(1@tid_in_wg, 1)] [128, 64]
+        __align__(16) bfloat16_t h[64];  // S[(128, 64):(1@tx, 1)] [128, 64]
         #pragma unroll 1
         for (int t = bx; t < 32; t += 6) {
             const int trip = t / 6;
@@ -186,7 +185,7 @@ hgemm_blackwell(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__
                 tmem_fence_before();
                 sync_role(6, 128);
                 tmem_fence_after();
-                copy_h_out(tid_in_wg, h, &out[(p & 1) * 8192]);  // copy h -> out[p % 2]
+                copy_h_out(tx, h, &out[(p & 1) * 8192]);  // copy h -> out[p % 2]
                 fence_async();
                 tmem_fence_before();
                 sync_role(6, 128);
