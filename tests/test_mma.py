@@ -273,7 +273,7 @@ def test_part_of_a_fragment_is_refused() -> None:
         "no variant can carry out this mma: simt: no atom of simt multiplies float16 by float16 into float32; "
         "mma_sync: mma.m16n8k16.f32.f16.f16.f32: M is 8, no multiple of 16; "
         "mma.m16n8k8.f32.f16.f16.f32: M is 8, no multiple of 16; "
-        "wgmma: b must be in shared memory"
+        "wgmma: b must be in shared memory; tcgen05: c must be in tensor memory, not in registers"
     )
     columns = loop({"a": "a[:, i*16 + 4 : +8]", "b": "b[i*16 + 4 : +8]"})
     with pytest.raises(SpecError, match=r"the region a\[:, i\*16 \+ 4 : \+8\] cuts across the iters of a's layout"):
@@ -338,7 +338,7 @@ def test_the_layout_that_would_fit_is_named_and_fits() -> None:
 REFUSED = {
     "b in shared memory": (
         {"b": "sb"},
-        "b must be in registers, not in shared memory: only wgmma reads shared memory",
+        "b must be in registers, not in shared memory: only wgmma and tcgen05 read shared memory",
     ),
     "wgmma": ({"atom": "wgmma.m64n16k16"}, "the atom wgmma.m64n16k16 is wgmma's"),
     "an atom of the other kind": ({"atom": "mma.m16n8k16", "variant": "simt"}, "no atom of simt multiplies float16"),

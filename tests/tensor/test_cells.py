@@ -7,11 +7,13 @@ import pytest
 from tests.faults.texts import change_text
 from tests.faults.verdicts import build_codes, refusal_of
 from tests.nvcc.compile import compile_text, requires_nvcc
+from tests.ptx.kernels import requires_nvrtc
 from tilegen.errors import SpecError
 from tilegen.pipeline import build, load
 from tilegen.plan import TensorMma, effects, flatten
 from tilegen.planner import plan_spec
 from tilegen.render import render
+from tilegen.verifying.devices import verify
 
 KINDS = {  # types of A, B and C, elements along K, the atom where it must be named
     "bf16": ("bfloat16", "bfloat16", "float32", 64, ""),
@@ -95,3 +97,23 @@ def test_a_that_no_product_reads_is_refused(old: str, new: str, said: str) -> No
     text = change_text(write("bf16"), (old, new), most=1)
     found = refusal_of(SpecError, build, text).diagnostics
     assert any(said in d.message for d in found), found
+
+
+@requires_nvrtc
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_compiled_kernel_does_what_the_spec_means(kind: str) -> None:
+    """On the machine of PTX, which knows nothing of plans."""
+    assert verify(write(kind), device="ptx", seeds=[1]).device == "ptx"
+
+
+def test_sums_of_one_buffer_are_none_of_another_on_its_columns() -> None:
+    """The same thread adds to the same columns, in the same shape, under another name."""
+    acc = '  acc: {scope: tmem, dtype: float32, shape: [128, 64], layout: "S[(128, 64):(1@TLane, 1@TCol)]"}\n'
+    other, multiply = acc.replace("acc:", "other:").replace("}", ", over: [acc]}"), "  - mma: {a: ta, b: sb, c: acc, "
+    first = multiply + "accumulate: false, async: true}\n"
+    text = change_text(write("bf16"), (acc, acc + other), ("src: acc", "src: other"))
+    again = change_text(text, (first, first + first.replace("acc, acc", "other, acc").replace("false", "true")))
+    assert build_codes(again) == {"TG404"}
+    afresh = change_text(again, ("c: other, accumulate: true", "c: other, accumulate: false"))
+    assert build_codes(afresh) == {"TG422"}  # nothing says that products of two buffers follow one another

@@ -19,7 +19,7 @@ from tilegen.ops.gemm.choose import rank_recipes
 from tilegen.ops.gemm.expand import expand_recipe
 from tilegen.ops.gemm.problem import read_problem, typical_values
 from tilegen.ops.tally import tally_spec
-from tilegen.pipeline import Built
+from tilegen.pipeline import Built, BuiltProgram
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.render import render
@@ -45,6 +45,13 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "int8": WIDE | {"dtype": "int8", "result": "int32", "orders": ("row", "col", "row")},
     "int8, rounded": WIDE | EPILOGUE | {"dtype": "int8", "result": "bfloat16"},
     "tf32": WIDE | {"dtype": "float32", "math": "tf32", "orders": ("row", "col", "row")},
+}  # fmt: skip
+
+SHARED: dict[str, dict[str, Any]] = {
+    "equal parts": WIDE | {"k": 1024, "split": 4}, "unequal parts": WIDE | {"k": 1088, "split": 4},
+    "the transpose": WIDE | {"k": 1024, "split": 3, "tile": [128, 64, 64], "orders": ("col",) * 3},
+    "no part divides": {"m": 200, "n": 264, "k": 520, "split": 2},
+    "int8, an epilogue": WIDE | EPILOGUE | {"k": 1024, "split": 2, "dtype": "int8", "result": "bfloat16"},
 }  # fmt: skip
 
 
@@ -89,9 +96,9 @@ def test_tensor_memory_is_the_choice(dtype: str) -> None:
 
 
 @pytest.mark.sweep(4)
-@pytest.mark.parametrize("what", PROBLEMS)
+@pytest.mark.parametrize("what", [*PROBLEMS, "equal parts"])
 def test_closed_forms_count_what_statements_do(what: str) -> None:
-    spec = read_spec(give(**PROBLEMS[what]), ALL_OPS)
+    spec = read_spec(give(**(PROBLEMS | SHARED)[what]), ALL_OPS)
     (call,) = spec.ops
     assert isinstance(call, WholeCall)
     problem = read_problem(call)
@@ -100,6 +107,27 @@ def test_closed_forms_count_what_statements_do(what: str) -> None:
     for one in ranked[:3]:
         own = problem.turned() if one.recipe.is_turned else problem
         assert tally_spec(expand_recipe(spec, call, own, one.recipe), typical_values(problem)) == count_work(one.work)
+
+
+@pytest.mark.parametrize(("arch", "atom"), [
+    ("sm_100a", "tcgen05.m128n96k32"), ("sm_100a", "tcgen05.m128n96k32.f32.e4m3.e5m2"), ("sm_90a", "wgmma.m64n96k32"),
+])  # fmt: skip
+def test_an_atom_is_pinned_by_any_of_its_names(arch: str, atom: str) -> None:
+    given = spec_of(256, 192, 256, "float8_e4m3fn", "bfloat16", ("row", "col", "row"), arch=arch, atom=atom)
+    given["buffers"]["B"]["dtype"] = "float8_e5m2"
+    expanded = tilegen.expand(given)
+    assert isinstance(expanded, Spec)
+    [choice] = [c for c in expanded.choices if c.question == "gemm"]
+    assert choice.picked["tile"][1] == 96 and choice.picked["atom"] == atom
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("what", SHARED)
+def test_ctas_that_share_k_are_proved(what: str) -> None:
+    built = tilegen.build(give(**SHARED[what]))
+    assert isinstance(built, BuiltProgram)
+    parts, _ = built.passes
+    assert parts.proof.runs and "tcgen05" in {op["variant"] for op in parts.manifest["ops"]}
 
 
 # ---------------------------------------------------------------- wrong ones
@@ -137,7 +165,6 @@ def test_the_statements_that_they_spoil_are_right() -> None:
     ({"dtype": "float32"}, "tcgen05 does not multiply float32: 'math: tf32'"),
     ({"dtype": "float32", "math": "tf32"}, "tcgen05 reads float32 along K alone"),
     ({"m": 96, "n": 96, "k": 90}, "the rows of A are aligned to 4 bytes, TMA needs 16"),
-    ({"split": 2, "k": 512}, "by tcgen05 no CTAs share K yet"),
     ({"tile": [64, 64, 64]}, "no recipe carries out this gemm with 'tile: [64, 64, 64]'"),
     ({"cluster": 2}, "no recipe carries out this gemm with 'cluster: 2'"),
 ])  # fmt: skip

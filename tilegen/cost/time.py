@@ -236,9 +236,9 @@ def _waits_for_copies(work: Work) -> bool:
 
 
 def _count_with_sums(work: Work) -> Tally:
-    """Sums are handed over at mbarriers too: of each tile they are complete once, and read once."""
-    found = _count_tiles(work)
-    return replace(found, waits=found.waits + 2 * work.tiles, arrivals=found.arrivals + 2 * work.tiles)
+    """Sums are handed over at mbarriers too: of each tile they are complete once, and read once if CTAs go on."""
+    found, told = _count_tiles(work), work.tiles * (2 if work.ctas else 1)
+    return replace(found, waits=found.waits + told, arrivals=found.arrivals + told)
 
 
 def _count_rows(work: Work) -> Tally:

@@ -109,7 +109,7 @@ def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Me
 
 
 def _lay_in_columns(spec: Spec, buffer: Buffer, memory: Memory, columns: Columns) -> Memory:
-    """The memory of a tmem buffer, whose it says that its cells are where others lie on them, or it on others."""
+    """The memory of a tmem buffer. Where buffers lie on one another, its family says whose the cells are."""
     if buffer.over:
         room = max(columns.first[n] + cells_of(spec.buffer(n)).reach for n in buffer.over) - columns.first[buffer.name]
         if (taken := cells_of(buffer).reach) > room:

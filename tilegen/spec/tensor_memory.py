@@ -199,7 +199,8 @@ def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingN
     held = [r for r in regions.values() if r.buffer.traits.has_cells]
     if not held or not {"src", "dst"} <= {*regions}:
         return
-    if form.name == "copy" and regions["src"].buffer.traits.is_pooled:  # tcgen05.cp has reasons of its own
+    src, dst = regions["src"].buffer.traits, regions["dst"].buffer.traits
+    if src.is_pooled and dst.has_cells:  # one thread starts it
         return
     scope = node.get("scope")
     if isinstance(scope, Scalar) and scope.text in ("thread", "warp"):
@@ -207,6 +208,5 @@ def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingN
         raise Flawed("TG190", message, scope.mark, "the four warps of a warpgroup reach all lanes: 'scope: warpgroup'")
     others = [r for r in regions.values() if not r.buffer.traits.is_held]
     if len(others) > 1:
-        where = " to ".join(regions[side].buffer.traits.words for side in ("src", "dst"))
-        message = f"{form.name} from {where} is not yet supported"
+        message = f"{form.name} from {src.words} to {dst.words} is not yet supported"
         raise Flawed("TG190", message, others[0].mark, "write two: what goes to or from tensor memory is in registers")

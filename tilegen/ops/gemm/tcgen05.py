@@ -23,6 +23,7 @@ from tilegen.ops.gemm.recipe import (
     refuse_turned,
     share_tiles,
 )
+from tilegen.ops.mma.atoms import is_named
 
 _ROWS = 128  # of one product, one in each lane of tensor memory
 _WIDTHS = (256, 224, 192, 160, 128, 96, 64, 32, 16)
@@ -67,8 +68,9 @@ class Tcgen05Recipe(Recipe):
         p, (_, bn, _) = w.problem, self.tile
         is_named = p.factors == TFLOAT32  # float32 is multiplied as it is, unless the atom says so
         atom = find_tcgen05(p, bn)
+        template = "gemm/tcgen05.yaml" if p.parts == 1 else "gemm/tcgen05_parts.yaml"
         return self.fill_in(
-            w, "gemm/tcgen05.yaml", panel=self.panel, accumulators=_ACCUMULATORS, by_tma=can_store_by_tma(p),
+            w, template, panel=self.panel, accumulators=_ACCUMULATORS, by_tma=can_store_by_tma(p),
             rounding=w.rounding(), atom=f"atom: {atom.name}, " if is_named and atom else "",
         )  # fmt: skip
 
@@ -82,17 +84,16 @@ def refuse_tcgen05(p: Problem, arch: Arch) -> str:
     if p.factors in ("float64", "float32"):
         hint = ": 'math: tf32'" if p.factors == "float32" else ""
         return f"tcgen05 does not multiply {p.factors}{hint}"
-    if p.parts > 1:
-        return "by tcgen05 no CTAs share K yet"
     return refuse_tma(p) or (refuse_turned(p, "tcgen05") if bytes_of(p.a.dtype) == 4 else "")
 
 
 def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
-    """Tiles of 128 rows, by width and by how many columns leave at once; as many stages as shared memory holds."""
+    """Tiles of 128 rows, by width, and as many stages as shared memory holds. CTAs that share K have a tile each."""
     bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
     (m, n, _), batch = typical_sides(p), typical_batch(p)
     for bn in dict.fromkeys((*_WIDTHS, *(fields.tile[1:2] if fields.tile else ()))):
-        if fields.atom != "auto" and find_atom(fields.atom) != find_tcgen05(p, bn):
+        atom = find_tcgen05(p, bn)
+        if atom is None or not is_named(atom, fields.atom):
             continue
         tiles_m, tiles_n = -(-m // _ROWS), -(-n // bn)
         panel = fields.panel or next((x for x in _PANELS if bn % x == 0), bn)
@@ -101,7 +102,7 @@ def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         base = Tcgen05Recipe(
             "tcgen05", (_ROWS, bn, bk), fields.atom, "", AS_ATOMS, 1, panel=panel,
             group=fields.order or max(1, min(16, tiles_m)),
-            ctas=fields.ctas or share_tiles(tiles_m * tiles_n * batch, p, arch),
+            ctas=(fields.ctas or share_tiles(tiles_m * tiles_n * batch, p, arch)) if p.parts == 1 else 0,
         )  # fmt: skip
         stages = fields.stages or most_stages(base, p, arch)
         if stages >= 2:

@@ -25,6 +25,7 @@ from tilegen.ops.gemm.recipe import (
     refuse_turned,
     share_tiles,
 )
+from tilegen.ops.mma.atoms import is_named
 
 _ROWS, _WIDEST_N, _NARROWEST_N = (256, 128, 64), 256, 8
 _MOST_SUMS = 128 * 256  # that two warpgroups hold
@@ -130,7 +131,8 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     for bm, bn in dict.fromkeys((*_TILES, *more)):
         is_usual = p.parts in LISTED and ((bm, bn) in _TILES or fields.tile)
         is_one_wave = p.parts > 1 and fields.split == "auto" and not is_usual  # or it is left out
-        if fields.atom != "auto" and find_atom(fields.atom) != find_wgmma(p, bn):
+        atom = find_wgmma(p, bn)
+        if atom is None or not is_named(atom, fields.atom):
             continue
         panels = (x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel))
         for panel in dict.fromkeys(panels) if p.parts == 1 else (0,):
