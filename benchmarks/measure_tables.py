@@ -49,7 +49,7 @@ def main() -> int:
     known = json.loads(target.read_text(encoding="utf-8"))["cases"] if target.exists() else {}
     chosen = {s: case for s, case in (TABLES | ELEMENTS).items() if any(part in s for part in args.name)}
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 2), get_context("spawn")) as pool:
-        specs = {s: ROOT / "specs" / f"{s}.yaml" for s in chosen}
+        specs = {s: ROOT / "specs" / f"{SPECS.get(s, s)}.yaml" for s in chosen}
         builds = {s: pool.submit(build_one, specs[s], c.params, is_proved=False) for s, c in chosen.items()}
         for spec, case in chosen.items():
             torch.manual_seed(1)
@@ -110,6 +110,27 @@ def prepare_embedding(torch: Any, device: gpu.Device) -> Work:
     )  # fmt: skip
 
 
+def prepare_permute(torch: Any, device: gpu.Device) -> Work:
+    """16384 tokens of 4096 numbers, laid one behind the other by which of 64 experts each has."""
+    tokens, width = 16384, 4096
+    given = torch.randn((tokens, width), device="cuda").to(torch.bfloat16)
+    experts = [torch.randint(0, 64, (tokens,), device="cuda") for _ in range(4)]
+    order = [torch.argsort(one, stable=True) for one in experts]
+    sets, out = [one.int() for one in order], [torch.empty_like(given) for _ in order]
+
+    def check(run: Candidate) -> None:
+        out[0].fill_(float("nan"))
+        run(0)
+        if not torch.equal(out[0], given[order[0]]):
+            raise ValueError("a token lies at another place")
+
+    moved = 2 * 2 * tokens * width
+    return Work(
+        lambda kernel, k: kernel(sets[k % 4], given, out[k % 4]), check,
+        {"torch": lambda k: torch.index_select(given, 0, order[k % 4])}, 4, moved, moved // 2,
+    )  # fmt: skip
+
+
 def prepare_append(torch: Any, device: gpu.Device) -> Work:
     """Keys and values of 16384 tokens of 8 heads of 128 into pages of 16."""
     tokens, width, pages = 16384, 1024, 4096
@@ -167,9 +188,11 @@ def prepare_cross_entropy(torch: Any, device: gpu.Device) -> Work:
 
 TABLES = {
     "embedding": Case({"V": 128256, "D": 4096, "T": 16384}, prepare_embedding),
+    "token_permute": Case({"V": 16384, "D": 4096, "T": 16384}, prepare_permute),
     "kv_append": Case({"T": 16384, "PAGES": 4096}, prepare_append),
     "cross_entropy": Case({"M": 16384, "V": 32064}, prepare_cross_entropy),
 }
+SPECS = {"token_permute": "embedding"}  # of cases that are called otherwise
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -272,3 +272,26 @@ def test_a_nan_of_some_inputs_is_no_note(expr: str) -> None:
     text = MASKED.partition("  - elementwise")[0] + f'  - elementwise: {{dst: "Y[bx : +1]", expr: "{expr}"}}\n'
     text = "\n".join(line for line in text.splitlines() if not line.startswith("  m:")) + "\n"
     assert tilegen.verify(text, device="cpu", seeds=[1, 2]).notes == ()
+
+
+@pytest.mark.parametrize("says, code", [(1.0, "TG428"), (np.nan, "")])
+def test_a_row_that_no_cta_writes_is_found_unless_the_function_says_nan(says: float, code: str) -> None:
+    built = build(
+        "kernel: k\nparams: {M: 4}\ngrid: {bx: M - 1}\nthreads: 32\nbuffers:\n"
+        "  X: {scope: global, dtype: float32, shape: [M, 32]}\n"
+        "  Y: {scope: global, dtype: float32, shape: [M, 32], partial: true}\n"
+        'ops:\n  - elementwise: {scope: cta, dst: "Y[bx]", expr: "x + 1", with: {x: "X[bx]"}}\n'
+    )
+    assert isinstance(built, Built)
+
+    def one_more(X: np.ndarray) -> np.ndarray:
+        return np.concatenate([X[:-1] + 1, np.full((1, 32), says)])
+
+    found = ""
+    try:
+        run_all(built)(one_more)
+    except ProofError as error:
+        (one,) = error.diagnostics
+        found, said = one.code, one.message
+        assert "Y[3, 0] is written by no CTA" in said and "all of [3, :]" in said
+    assert found == code

@@ -100,7 +100,7 @@ def _split(seen: list[Index], inner: list[tuple[Var, Index]], at: int) -> tuple[
     named = frozenset[str]().union(*map(names_of, (*split, *(n for _, n in inner))))
     if each == 1 or piece.name in named:
         return seen, inner
-    parts = [(v, n) for v, n in ((rest, each), (whole, div(work, each))) if v.name in named]
+    parts = [*([(rest, each)] if rest.name in named else []), (whole, div(work, each))]  # which says that there is work
     return split, [*inner[:at], *parts, *inner[at + 1 :]]
 
 

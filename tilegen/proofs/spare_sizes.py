@@ -40,10 +40,20 @@ def narrow(spec: Spec, group: Joined, default: Mapping[str, int]) -> Iterator[Na
         named = frozenset[str]().union(*map(names_of, (*seen, *(n for _, n in inner))))
         named -= _find_shifts(spec, seen, inner, named)
         outer = tuple(p.var for p in spec.params if p.var is not None and p.name in named)
-        fixed = {name: value for name, value in {**default, **lowest}.items() if name not in named}
+        fixed = {**default, **_find_weakest(spec, named), **lowest}
+        fixed = {name: value for name, value in fixed.items() if name not in named}
         yield Narrowed(
             tuple(substitute(x, fixed) for x in seen), tuple((v, substitute(n, fixed)) for v, n in inner), outer, fixed
         )  # fmt: skip
+
+
+def _find_weakest(spec: Spec, named: Set[str]) -> dict[str, int]:
+    """The least values of elements of tables that a question does not name, and that sizes which it names must leave
+    room for: with these all sizes do.
+    """
+    tied = [c for c in spec.known if isinstance(c, Formula) and not named.isdisjoint(names_of(c))]
+    least_of = {p.name: p.var.least for p in spec.params if p.var is not None and p.name in spec.elements}
+    return {name: low for name, low in least_of.items() if any(name in names_of(c) for c in tied)}
 
 
 def _lower_together(

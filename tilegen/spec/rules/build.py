@@ -303,8 +303,8 @@ BUILD_RULES = {
     "TG428": Rule(
         "the kernel is not the function that --against names",
         "The kernel does what the spec says, but an element is further from the function's value than rounding and the "
-        "order of sums can bring it: the spec means something else, or the function does. The function must be exact "
-        "mathematics, float64 all along: what rounds to the kernel's types is no other meaning.",
+        "order of sums bring it, or no CTA writes it (nan says that none need): the spec means something else, or the "
+        "function does. The function must be exact mathematics, float64 all along, nothing rounded to narrower types.",
     ),
     "TG429": Rule(
         "a workspace is read before it is written",
