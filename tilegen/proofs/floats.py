@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -153,10 +153,18 @@ def _list_floats(dtype: str) -> Array:
     return floats.astype(numpy_dtype(dtype))
 
 
-def float_inputs(plan: Plan, seed: int = 1, params: Mapping[str, int] | None = None) -> dict[str, Input]:
-    """``draw_elements`` for every global array that the kernel reads. ``params``: their defaults where not given."""
+def float_inputs(
+    plan: Plan, seed: int = 1, params: Mapping[str, int] | None = None, spec: Spec | None = None
+) -> dict[str, Input]:  # fmt: skip
+    """``draw_elements`` for every global array that the kernel reads. ``params``: their defaults where not given.
+
+    ``spec``: that of the plan, where passes before the kernel bring arrays: their elements are of the values that are
+    proved of them.
+    """
     case = default_values(plan.params) | dict(params or {})
-    return {m.name: draw_elements(m, case, seed) for m in arrays(plan) if m.access != "out"}
+    proved = {b.name: b.values for b in spec.buffers if not b.traits.is_callers} if spec else {}
+    read = (replace(m, values=m.values or proved.get(m.name)) for m in arrays(plan) if m.access != "out")
+    return {m.name: draw_elements(m, case, seed) for m in read}
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def _verify_floats_on_cpu(
     if against is not None and trips != ALL_TRIPS:
         raise refuse("the loops are too long to run all their trips on the CPU", "set smaller params, or --device gpu")
     for seed in seeds:
-        inputs = float_inputs(plan, seed, case)
+        inputs = float_inputs(plan, seed, case, filled.spec)
         outcome = interpret(plan, ctas, inputs, case, trips)
         compared = FloatRun(outcome.ctas, inputs, case, trips)
         found.append(compare_run(built, compared, at_offsets(outcome.written), against, watch))

@@ -87,7 +87,7 @@ def verify_floats_run(
 ) -> list[str]:
     """Run the kernel in any way and compare what it computes within its bounds; the rest of its bytes are untouched."""
     memories = {m.name: m for m in arrays(built.plan)}
-    inputs = float_inputs(built.plan, seed, case)
+    inputs = float_inputs(built.plan, seed, case, built.spec)
     images = {}
     for name, m in memories.items():
         elems, dtype = int(evaluate(m.span, dict(case))), numpy_dtype(m.dtype)

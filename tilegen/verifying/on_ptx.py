@@ -136,7 +136,7 @@ def _run_case(
     case, seed, ctas = run.case, run.seed, run.ctas
     memories = {m.name: m for m in arrays(built.plan)}
     is_float = computes(built.spec) or against is not None
-    inputs = float_inputs(built.plan, seed, case)
+    inputs = float_inputs(built.plan, seed, case, built.spec)
     images: dict[str, Array] = {}
     for name, m in memories.items():
         if is_float and m.access != "out":
