@@ -91,7 +91,7 @@ def _check_steps(data: dict[str, Any]) -> None:
         named = {memories[name]["root"] for name in step["touches"]}
         assert named >= {memories[a["buffer"]]["root"] for a in op["accesses"] if a["buffer"] in memories}, op["text"]
     for memory in memories.values():
-        assert bool(memory["at"]) == (memory["scope"] == "shared"), memory
+        assert bool(memory["at"]) == (memory["scope"] in ("shared", "tmem")), memory
 
 
 def test_two_ops_of_one_text_share_their_lines() -> None:

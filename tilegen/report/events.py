@@ -24,7 +24,9 @@ from tilegen.report.text import say_role
 
 Data = Mapping[str, Any]
 _WAITING = "|"  # a cell of a role that waits
-_QUEUES = {"mma": "mma", "bulk": "tma", "cp.async": "cp_async"}  # as a spec's waits call them
+_QUEUES = {  # as a spec's waits call them; of tensor memory a copy waits itself
+    "mma": "mma", "bulk": "tma", "cp.async": "cp_async", "tcgen05.ld": "tmem", "tcgen05.st": "tmem",
+}  # fmt: skip
 _ORDER = (
     "A row stands below all that has to come before it: the row above in its column, what a wait is for (behind '<-', "
     "with the row of the last of it), at a sync all that meet. Nothing else is meant: the order is the interpreter's, "

@@ -31,7 +31,9 @@ from tilegen.plan import (
 from tilegen.scopes import THREAD_AXES
 
 WAIT, COPY, PRODUCT, ARRIVAL, SYNC = "wait", "copy", "product", "arrive", "sync"
-_QUEUES = {"mma": "mma", "bulk": "tma", "cp.async": "cp_async"}  # as a spec's waits call them
+_QUEUES = {  # as a spec's waits call them; of tensor memory a copy waits itself
+    "mma": "mma", "bulk": "tma", "cp.async": "cp_async", "tcgen05.ld": "tmem", "tcgen05.st": "tmem",
+}  # fmt: skip
 LEAST_STAMPS, MOST_STAMPS = 16, 1 << 20
 
 
