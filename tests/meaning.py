@@ -174,6 +174,22 @@ def hgemm_persistent(A: Array, B: Array) -> Array:
     return A @ B
 
 
+@means({"M": 128, "N": 256, "K": 64, "C": 1}, {"M": 256, "N": 512, "K": 128, "C": 3}, largest=1e15)
+def hgemm_blackwell(A: Array, B: Array) -> Array:
+    return A @ B
+
+
+@means({"M": 128, "N": 224, "K": 128, "C": 1}, {"M": 256, "N": 448, "K": 256, "C": 3}, largest=1e30)
+def gemm_mxfp8(A: Array, B: Array, FA: Array, FB: Array) -> Array:
+    """Four factors along K for each of 32 rows lie side by side."""
+
+    def spread(factors: Array) -> Array:
+        k, rows, _ = factors.shape
+        return factors.reshape(k, rows, 32, 4).transpose(1, 2, 0, 3).reshape(rows * 32, k * 4).repeat(32, axis=1)
+
+    return (A * spread(FA)) @ (B * spread(FB).T)
+
+
 @means({"M": 256, "N": 256, "K": 64}, {"M": 512, "N": 512, "K": 192}, {"M": 768, "N": 256, "K": 320}, largest=1e15)
 def hgemm_cluster(A: Array, B: Array) -> Array:
     return A @ B
@@ -252,6 +268,11 @@ def attention(Q: Array, K: Array, V: Array, scale: float, causal: int) -> Array:
 )  # fmt: skip
 def attention_hopper(Q: Array, K: Array, V: Array, scale: float, causal: int) -> Array:
     return attention(Q, K, V, scale, causal)
+
+
+@means({"BH": 1, "S": 128}, {"BH": 2, "S": 256}, {"BH": 1, "S": 384}, largest=1e3)
+def attention_blackwell(Q: Array, K: Array, V: Array, scale: float) -> Array:
+    return attention(Q, K, V, scale, 0)
 
 
 # ---------------------------------------------------------------- windows

@@ -28,7 +28,7 @@ COMMANDS = {
     "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 246),
     "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 252),
     "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 252),
-    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing", "distributed"), 370),
+    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing", "distributed"), 376),
 }
 
 

@@ -12,15 +12,19 @@ from tests.faults.steps import drop, is_a, mutate
 from tests.interpret.tensor_plans import Gemm, Sums, plan_gemm
 from tests.specs.kernels import draft
 from tests.tensor.scaled import Scaled
+from tests.tensor.test_cells import KINDS, write_product
 from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.arithmetic.values import Values
+from tilegen.dtypes import DTYPES
 from tilegen.index import Var, equal, less, mod
 from tilegen.layouts import find_atom
 from tilegen.ops.mma.atoms import ROWS as PRODUCTS
 from tilegen.ops.mma.atoms import WGMMA_ROWS, element_type
+from tilegen.pipeline import load
 from tilegen.plan import (
     BYTE_PERMUTE,
+    CELL_PRODUCTS,
     COMPUTE,
     CP_ASYNC,
     FILL,
@@ -36,6 +40,7 @@ from tilegen.plan import (
     TENSOR_LOAD,
     TENSOR_PRODUCTS,
     TENSOR_STORE,
+    TENSOR_STORES,
     TMA_LOAD,
     TMA_MULTICAST,
     TMA_REDUCE,
@@ -78,6 +83,7 @@ from tilegen.plan import (
     flat_memory,
     let,
 )
+from tilegen.planner import plan_spec
 
 
 @dataclass(frozen=True)
@@ -309,7 +315,17 @@ def scaled_product() -> Example:
     return Example(right, wrong, "TG422")
 
 
+def product_of_cells(row: Instruction) -> Example:
+    """A product whose a was stored to tensor memory; the fault is that nobody waits for the stores."""
+    a, b, c, _, atom = KINDS[_OF_CELLS[row.name.split(".")[2]]]
+    right = plan_spec(load(write_product(a, b, c, 32 // DTYPES[a].bytes, atom)))  # one instruction along K
+    stores = is_a(Wait)
+    return Example(right, mutate(right, lambda step: stores(step) and step.queue == TENSOR_STORES, drop), "TG422")
+
+
+_OF_CELLS = {"f16": "f16", "tf32": "tf32", "i8": "s8", "f8f6f4": "e4m3 by e5m2"}
 TENSOR_EXAMPLES = {
+    **{row.name: product_of_cells(row) for row in CELL_PRODUCTS.values()},
     TENSOR_COPY.name: scaled_product(),
     TENSOR_LOAD.name: Example(_SUMS.text(), _SUMS.text(done=()), "TG422"),
     TENSOR_STORE.name: Example(_SUMS.text(), _SUMS.text(wait_st=()), "TG422"),

@@ -26,7 +26,10 @@ KINDS = {  # types of A, B and C, elements along K, the atom where it must be na
 
 
 def write(kind: str) -> str:
-    a, b, c, k, atom = KINDS[kind]
+    return write_product(*KINDS[kind])
+
+
+def write_product(a: str, b: str, c: str, k: int, atom: str) -> str:
     return f"""kernel: k
 arch: sm_100a
 threads: 128

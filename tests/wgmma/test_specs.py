@@ -144,7 +144,7 @@ REFUSED = {
             "c": {"scope": "register", "dtype": "float32", "shape": [16, 8], "layout": "auto"}},
          "ops": [{"fill": {"dst": x, "value": 0}} for x in "abc"]
             + [{"mma": {"a": "a", "b": "b", "c": "c", "async": True}}, "commit", {"wait": 0}]},
-        "only wgmma is asynchronous"),
+        "only wgmma and tcgen05 are asynchronous"),
 }  # fmt: skip
 
 
