@@ -213,17 +213,19 @@ class Run:
             time.sleep(_LOOK_SECONDS)
         for address in list(self.building):
             candidate, future = self.building[address]
-            if future.status == "finished":
+            status = future.status  # asked once: a result may come at any moment, and is no loss
+            if status == "finished":
                 (self.ready.appendleft if self.is_first(candidate) else self.ready.append)(self.building.pop(address))
-            elif future.status != "pending" or address not in workers:
+            elif status != "pending" or address not in workers:
                 del self.building[address]
                 self.end(candidate, *self.say_lost(candidate.key, future), beside="")
         for address in list(self.timing):
             timed = self.timing[address]
-            if timed.future.status == "finished":
+            status = timed.future.status
+            if status == "finished":
                 del self.timing[address]
                 self.take(timed, timed.future.result())
-            elif timed.future.status != "pending" or address not in workers or self.is_late(timed):
+            elif status != "pending" or address not in workers or self.is_late(timed):
                 del self.timing[address]
                 self.end(timed.candidate, *self.say_lost(timed.candidate.key, timed.future), beside=timed.beside)
         self.count_lost()
@@ -266,7 +268,7 @@ class Run:
         self.has_lost |= outcome == LOST
 
     def count_lost(self) -> None:
-        """Raises EnvironmentLack TG505 where processes end again and again. Those that end at once count as one."""
+        """Raises EnvironmentLack TG505 where processes end again and again; several that end together are one loss."""
         self.lost_in_a_row, self.has_lost = self.lost_in_a_row + self.has_lost, False
         if self.lost_in_a_row >= _MOST_LOST:
             message = f"processes ended {_MOST_LOST} times one after another, with nothing measured between them"
