@@ -36,7 +36,8 @@ def test_every_order_holds(name: str) -> None:
     traced = trace_built(built_of(name), TraceWishes())
     orders = traced.orders
     assert orders.hold, orders.broken[:3]
-    assert orders.by_clock + orders.by_timer > 70 and not traced.full
+    least = 70 if name == "hgemm_ring" else 100  # which has fewer orders
+    assert orders.by_clock + orders.by_timer > least and not traced.full
     assert default_values(traced.built.spec.params) == traced.data["otherData"]["params"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from tests.interpret.tensor_plans import tensor_memory
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, equal, less, mod, mul, xor
 from tilegen.plan import (
@@ -41,12 +42,6 @@ WARP, WARPGROUP = 32, 128
 ROWS = 128  # of a product: as many lanes as tensor memory has
 SWIZZLE = 128  # bytes
 tx, wid_in_wg = Var("tx", WARPGROUP), Var("wid_in_wg", 4)
-
-
-def tensor_memory(name: str, dtype: str, elems: int, columns: int, first: int = 0) -> Memory:
-    """A buffer of so many elements a lane from a column on, of an allocation of so many columns."""
-    pitch = columns * 4 // DTYPES[dtype].bytes
-    return Memory(name, dtype, (ROWS, elems), (pitch, 1), "tmem", offset_bytes=4 * first)
 
 
 # ---------------------------------------------------------------- a product

@@ -139,26 +139,15 @@ def _order_sums(
     number, agents = np.repeat(numbers, lanes)[:, None], np.repeat(agent, lanes)
     before, shadow = chain[granules], store.pool.shadow
     if not (before == number).all():
-        row_of = np.repeat(np.arange(len(group)), lanes)
-        where = lambda entry, table: (int(row_of[entry // table.shape[1]]), store.where(entry, table)[1])  # noqa: E731
         view = shadow.seen_with(known)
         if adds.any():
-            some = np.flatnonzero(adds[row_of])
-            _refuse_unwritten(store, granules[some], row_of[some], site)
+            some = np.repeat(adds, lanes)
+            adding = site.narrow(each.where(some))
+            store.refuse_unwritten(granules[some], adding)
+            store.refuse_others(granules[some], adding)
         clash = view.write_by_agent(granules, each, agents, site.op, np.abs(before) == number)
-        report(shadow, clash, "adds to" if adds.all() else "writes", granules, where, site)
+        report(shadow, clash, "adds to" if adds.all() else "writes", granules, store.where, site.narrow(each))
         chain[granules] = number
         store.own(granules)
     else:
         shadow.take_for_agent(granules, agents[:, None], site.op)
-
-
-def _refuse_unwritten(store: Cells, granules: Array, rows: Array, site: Site) -> None:
-    """Raise where a product adds to what nothing wrote."""
-    one = site.narrow(Group(site.group.crew, slice(None), *(x[rows] for x in _fields(site.group))))
-    store.refuse_unwritten(granules, one)
-    store.refuse_others(granules, one)
-
-
-def _fields(group: Group) -> tuple[Array, Array, Array, Array]:
-    return group.thread, group.cta, group.warp, group.lane

@@ -27,7 +27,7 @@ from tilegen.index import (
 )
 from tilegen.index.bounds import is_below
 from tilegen.layouts import Iter
-from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS
+from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS, COLUMN_BYTES
 from tilegen.layouts.core.rows import drop_units, fuse_neighbours
 from tilegen.ops.digits import Digit, DigitPart, join, split_dimension, split_number
 from tilegen.plan import (
@@ -350,7 +350,7 @@ def tensor_memory_of(buffer: Buffer, column: int, allocated: int) -> Memory:
     pitch = allocated * CELL_BITS // DTYPES[buffer.dtype].bits
     note = f"{buffer.layout_text} [{', '.join(map(str, buffer.shape))}], columns {column} on"
     return Memory(
-        buffer.name, buffer.dtype, (lanes, elems), (pitch, 1), buffer.scope, offset_bytes=column * CELL_BITS // 8,
+        buffer.name, buffer.dtype, (lanes, elems), (pitch, 1), buffer.scope, offset_bytes=column * COLUMN_BYTES,
         align_bytes=4, note=note,
     )  # fmt: skip
 

@@ -74,7 +74,9 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
         if buffer.traits.has_cells:
             memory = tensor_memory_of(buffer, columns.first[buffer.name], columns.allocated)
-            memories[buffer.name] = _lay_in_columns(spec, buffer, memory, columns)
+            _check_columns(spec, buffer, columns)
+            shares = buffer.over or buffer.name in below  # then a family says whose the cells are
+            memories[buffer.name] = replace(memory, family=buffer.name) if shares else memory
             continue
         memory = memory_of(buffer, access)
         if buffer.over:
@@ -108,15 +110,13 @@ def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Me
     return replace(memory, offset_bytes=first, align_bytes=align, family=buffer.name)
 
 
-def _lay_in_columns(spec: Spec, buffer: Buffer, memory: Memory, columns: Columns) -> Memory:
-    """The memory of a tmem buffer. Where buffers lie on one another, its family says whose the cells are."""
+def _check_columns(spec: Spec, buffer: Buffer, columns: Columns) -> None:
+    """A tmem buffer has no more columns than those that it lies over. Raises SpecError TG310."""
     if buffer.over:
         room = max(columns.first[n] + cells_of(spec.buffer(n)).reach for n in buffer.over) - columns.first[buffer.name]
         if (taken := cells_of(buffer).reach) > room:
             message = f"'{buffer.name}' takes {taken} columns, but {', '.join(buffer.over)} have {room}"
             raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
-    shares = buffer.over or any(buffer.name in b.over for b in spec.buffers)
-    return replace(memory, family=buffer.name) if shares else memory
 
 
 def room_below(buffer: Buffer, memories: Mapping[str, Memory]) -> tuple[int, int]:

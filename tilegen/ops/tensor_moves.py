@@ -14,12 +14,13 @@ from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, mul
 from tilegen.index.runs import counter
 from tilegen.layouts import Iter, TileLayout
-from tilegen.layouts.core.cells import CELL_BITS
+from tilegen.layouts.core.cells import COLUMN_BYTES
 from tilegen.ops.flows import Flow, fixed, pair_up
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, hold, shape_of_matrix
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
+from tilegen.ops.tensor_copies import begin_of
 from tilegen.ops.thread_loop import over
 from tilegen.plan import (
     TENSOR_LOAD,
@@ -45,7 +46,6 @@ from tilegen.spec.data import Call
 TEAM = SCOPES["warpgroup"].threads
 WARP = SCOPES["warp"].threads
 SHAPE = "tcgen05 32x32b"
-_WORD_BYTES = CELL_BITS // 8
 _MOST_WORDS = 128  # of one instruction, .x128
 _MOST_HELD_WORDS = 64  # that a thread holds beside the registers that it converts them to
 
@@ -109,14 +109,13 @@ def refuse_cells(call: Call, context: Context) -> str | None:
 
 @dataclass(frozen=True)
 class _Window:
-    """What a warpgroup moves: runs of registers and of columns, ``width`` elements each, and where it begins.
+    """What a warpgroup moves: runs of registers one behind the other, and of columns, ``width`` elements each.
 
-    ``registers``, ``columns``: of each run the first register, and the first element of a lane, from those of the
-    region. ``step``: elements of a lane from one warpgroup to the next.
+    ``columns``: of each run the first element of a lane, from that of the region. ``step``: elements of a lane from one
+    warpgroup to the next.
     """
 
     width: int
-    registers: tuple[int, ...]
     columns: tuple[int, ...]
     step: int
 
@@ -131,7 +130,7 @@ def plan_cells(context: Context, call: Call, fn: Instruction | None = None) -> P
     threads = SCOPES[call.scope].size(context.launch.threads)
     window = _find_window(cells, held, threads, _MOST_HELD_WORDS if fn else _MOST_WORDS)
     block = _make_block(context, call, cells, held, window, fn)
-    words = window.width * cells.elem_bytes // _WORD_BYTES
+    words = window.width * cells.elem_bytes // COLUMN_BYTES
     kind = TENSOR_LOAD if loads else TENSOR_STORE
     choices = (
         Choice(
@@ -147,7 +146,7 @@ def _find_window(cells: Operand, held: Operand, threads: int, most_words: int) -
     shape = shape_of_matrix(cells.region)
     places = find_places(cells)
     lane, column = (places.get(axis, np.zeros(shape, np.int64)).ravel() for axis in ("TLane", "TCol"))
-    if cells.buffer.layout.place(cells.region.begins, cells.buffer.counted_shape).get("TLane", 0) != 0:
+    if begin_of(cells)[0] != 0:
         raise Refused(f"{cells.region.text} begins in another lane than 0, which is the first that a warpgroup reaches")
     table = hold(held, threads).elements
     if (table < 0).any():
@@ -167,9 +166,8 @@ def _find_window(cells: Operand, held: Operand, threads: int, most_words: int) -
     wanted = own + np.arange(len(teams))[:, None, None] * step
     if (teams != wanted).any():
         raise Refused(f"the threads of a warpgroup hold other columns of {cells.buffer.name} than one another")
-    width = _find_width(own, most_words * _WORD_BYTES // cells.elem_bytes, _WORD_BYTES // cells.elem_bytes)
-    firsts = range(0, len(own), width)
-    return _Window(width, tuple(firsts), tuple(int(own[k]) for k in firsts), step)
+    width = _find_width(own, most_words * COLUMN_BYTES // cells.elem_bytes, COLUMN_BYTES // cells.elem_bytes)
+    return _Window(width, tuple(int(own[k]) for k in range(0, len(own), width)), step)
 
 
 def _find_width(columns: np.ndarray[tuple[int], np.dtype[np.int64]], most: int, packed: int) -> int:
@@ -191,11 +189,10 @@ def _make_block(
     var = counter(context.fresh("i"), count)
     names = [var.name] if isinstance(var, Var) else []
     formals = Formals((cells, held), (False, True), call.scope, names)
-    place = cells.buffer.layout.place(cells.region.begins, cells.buffer.counted_shape)
     base = held.buffer.layout.place(held.region.begins, held.buffer.counted_shape).get("m", 0)
     teams = SCOPES[call.scope].size(context.launch.threads) // TEAM
     warps = Var("wid_in_wg", TEAM // WARP)
-    column = add(place.get("TCol", 0), mul(Var("wgid", teams), window.step) if teams > 1 else 0)
+    column = add(begin_of(cells)[1], mul(Var("wgid", teams), window.step) if teams > 1 else 0)
     starts = window.columns
     rise = starts[1] - starts[0] if count > 1 else 0
     if any(starts[k] != starts[0] + k * rise for k in range(count)):

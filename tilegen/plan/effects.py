@@ -24,8 +24,6 @@ from tilegen.plan.instructions import (
     READS,
     ROWS,
     SHUFFLE,
-    TENSOR_LOAD,
-    TENSOR_STORE,
     THREAD,
     WRITES,
     Instruction,
@@ -176,8 +174,7 @@ def _of_move(step: Move) -> Effects:
 
 def _touch(operand: OperandForm, ref: Ref, where: Index, step: Move) -> Touch:
     if operand.lies != ROWS:
-        has_words = matrices(step) or step.via in (TENSOR_LOAD, TENSOR_STORE)
-        word = operand.word_bytes if has_words else step.elems * ref.memory.elem_bytes
+        word = operand.word_bytes if step.via.warp else step.elems * ref.memory.elem_bytes
         return Touch(ref, operand.use, operand.lies, step.elems, where, word_bytes=word)
     return Touch(ref, operand.use, ROWS, MATRIX_ROW_ELEMS, less(Var("laneid", 32), MATRIX_ROW_ELEMS * matrices(step)))
 

@@ -101,7 +101,7 @@ class Queue:
 
     ``arrive``: the function that has the copies so far arrive at an mbarrier when they have landed, "" if none does.
     ``closes_itself``: a copy is a group of its own, so that no statement of a spec closes it. ``together``: the scope
-    whose threads commit and wait at once.
+    whose threads commit and wait at once. ``word``: what a spec or a message calls it, "" where neither waits for it.
     """
 
     name: str
@@ -110,6 +110,7 @@ class Queue:
     arrive: str = ""
     closes_itself: bool = False
     together: str = "thread"
+    word: str = ""
 
 
 PRODUCTS = "mma"  # the queue of products by wgmma
@@ -118,12 +119,12 @@ TENSOR_LOADS, TENSOR_STORES = "tcgen05.ld", "tcgen05.st"  # of a warp's moves be
 QUEUES = {
     queue.name: queue
     for queue in (
-        Queue("cp.async", "cp_async_commit", "cp_async_wait", "cp_async_arrive"),
-        Queue("bulk", "tma_commit", "tma_wait", closes_itself=True),
-        Queue(PRODUCTS, "wgmma_commit", "wgmma_wait", together="warpgroup"),
+        Queue("cp.async", "cp_async_commit", "cp_async_wait", "cp_async_arrive", word="cp_async"),
+        Queue("bulk", "tma_commit", "tma_wait", closes_itself=True, word="tma"),
+        Queue(PRODUCTS, "wgmma_commit", "wgmma_wait", together="warpgroup", word="mma"),
         Queue(TENSOR, "", "", arrive="tcgen05_commit", closes_itself=True),
-        Queue(TENSOR_LOADS, "", "tmem_wait_load", closes_itself=True, together="warp"),
-        Queue(TENSOR_STORES, "", "tmem_wait_store", closes_itself=True, together="warp"),
+        Queue(TENSOR_LOADS, "", "tmem_wait_load", closes_itself=True, together="warp", word="tmem"),
+        Queue(TENSOR_STORES, "", "tmem_wait_store", closes_itself=True, together="warp", word="tmem"),
     )
 }
 MBARRIER = "mbarrier"  # the queue of what reports to an mbarrier and is waited for there

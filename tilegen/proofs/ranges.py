@@ -16,7 +16,7 @@ from tilegen.index import (
     mul,
     multiple,
 )
-from tilegen.layouts.core.cells import CELL_BITS
+from tilegen.layouts.core.cells import COLUMN_BYTES
 from tilegen.plan import (
     Arrive,
     Block,
@@ -96,8 +96,7 @@ def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:
                 yield from claim(formal, position.expand(actual), place)
 
 
-# ---------------------------------------------------------------- what the text relies on
-# ---------------------------------------------------------------- one access
+# ---------------------------------------------------------------- what lies in memory in other ways
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """A box lies inside its shared memory, and begins where TMA can put it; its coordinates in the array are ints.
 
@@ -188,7 +187,7 @@ def _cells(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
             yield before(place, name, d, x)
     lane, first = spot.coordinates
     unit = rows if touch.lies == LANES else TensorMemory().lanes
-    for d, x, size, of in ((0, lane, 1, unit), (1, first, spot.root.elem_bytes, CELL_BITS // 8)):
+    for d, x, size, of in ((0, lane, 1, unit), (1, first, spot.root.elem_bytes, COLUMN_BYTES)):
         if multiple(x) * size % of:
             what = f"a multiple of lane {of}" if d == 0 else "whole columns"
             message = f"an access of {name} begins at {say(x)} of dimension {d}: not proved {what}"

@@ -17,6 +17,7 @@ from tilegen.ptx.state import WARP, Fault
 
 LANES, COLUMNS = 128, 512
 CELLS = LANES * COLUMNS
+UNKNOWN_HALF = np.uint32(0xCDCD0000)  # beside 16 bits of a cell, of which nobody says what is there
 Op = tuple[object, ...]  # what an agent does; of sums, where they lie, their shape and types
 CP: Op = ("cp",)  # writes what it copies
 OPERAND: Op = ("operand",)  # a product reads A or factors

@@ -12,9 +12,10 @@ from tilegen.ptx.matrices import each_warp, fragment_rows
 from tilegen.ptx.memory import check_aligned, granules_of, place_shared, read_address
 from tilegen.ptx.rows import CONTROL, WARPS, Row, Step, row
 from tilegen.ptx.state import WARP, Fault, Lanes
-from tilegen.ptx.tensor_memory import COLUMNS, LANES, Allocation, list_cells
+from tilegen.ptx.tensor_memory import COLUMNS, LANES, UNKNOWN_HALF, Allocation, list_cells
 from tilegen.ptx.text import Instruction, PtxError, list_names
 
+GROUP = r"cta_group::(?P<group>[12])"  # of the names of instructions
 LEAST_COLUMNS = 32
 _MOST = {"32x32b": 128, "16x64b": 128, "16x128b": 64, "16x256b": 32, "16x32bx2": 128}
 
@@ -222,7 +223,7 @@ def _move(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
             else:
                 words = np.stack([r[idx] for r in registers], 1)
                 for k, one_half in enumerate(cells):
-                    half = words >> 16 * k & 0xFFFF | np.uint32(0xCDCD0000)
+                    half = words >> 16 * k & 0xFFFF | UNKNOWN_HALF
                     tensor.write(idx, one_half, half if packs else words)
 
     if state.padded % 128:
@@ -277,12 +278,11 @@ def _fence(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     return step
 
 
-_GROUP = r"cta_group::(?P<group>[12])"
 _SHAPE = r"(?P<shape>32x32b|16x64b|16x128b|16x256b|16x32bx2)\.x(?P<count>1|2|4|8|16|32|64|128)"
 ROWS: tuple[Row, ...] = (
-    row(rf"tcgen05\.alloc\.{_GROUP}\.sync\.aligned\.shared::cta\.b32", "9.7.16 tcgen05.alloc", _allocate, CONTROL),
-    row(rf"tcgen05\.dealloc\.{_GROUP}\.sync\.aligned\.b32", "9.7.16 tcgen05.dealloc", _free, CONTROL),
-    row(rf"tcgen05\.relinquish_alloc_permit\.{_GROUP}\.sync\.aligned", "9.7.16 tcgen05.relinquish_alloc_permit",
+    row(rf"tcgen05\.alloc\.{GROUP}\.sync\.aligned\.shared::cta\.b32", "9.7.16 tcgen05.alloc", _allocate, CONTROL),
+    row(rf"tcgen05\.dealloc\.{GROUP}\.sync\.aligned\.b32", "9.7.16 tcgen05.dealloc", _free, CONTROL),
+    row(rf"tcgen05\.relinquish_alloc_permit\.{GROUP}\.sync\.aligned", "9.7.16 tcgen05.relinquish_alloc_permit",
         _relinquish, WARPS),
     row(rf"tcgen05\.ld\.sync\.aligned\.{_SHAPE}(?P<pack>\.pack::16b)?\.b32", "9.7.16 tcgen05.ld", _move, WARPS),
     row(rf"tcgen05\.st\.sync\.aligned\.{_SHAPE}(?P<pack>\.unpack::16b)?\.b32", "9.7.16 tcgen05.st", _move, WARPS),

@@ -27,11 +27,9 @@ from tilegen.ptx.matrices import BITS, pack, unpack
 from tilegen.ptx.memory import Address, read_address
 from tilegen.ptx.rows import Row, Step, row
 from tilegen.ptx.state import PEER, Fault, Lanes
-from tilegen.ptx.tensor_memory import CP, OPERAND, list_cells
-from tilegen.ptx.tensor_moves import list_pair, require_group
+from tilegen.ptx.tensor_memory import CP, OPERAND, UNKNOWN_HALF, list_cells
+from tilegen.ptx.tensor_moves import GROUP, list_pair, require_group
 from tilegen.ptx.text import Instruction, PtxError
-
-_POISON = np.uint32(0xCDCD0000)  # beside a sum of 16 bits, of which nobody says what is there
 
 
 @dataclass(frozen=True)
@@ -212,7 +210,7 @@ def _read_sums(cells: Array, kind: str) -> Array:
 def _pack_sums(total: Array, one: Product) -> Array:
     """Words of D; a half lies in the low bits of its cell."""
     if one.sums == "f16":
-        return pack(np.stack([total, 0 * total], -1), "f16") & np.uint32(0xFFFF) | _POISON
+        return pack(np.stack([total, 0 * total], -1), "f16") & np.uint32(0xFFFF) | UNKNOWN_HALF
     if one.saturates:
         total = np.clip(total, -(1 << 31), (1 << 31) - 1)
     return pack(total[..., None], one.sums)
@@ -303,14 +301,13 @@ def _arrive(machine: Machine, lane: int, at: int) -> None:
     complete(machine, barrier)
 
 
-_GROUP = r"cta_group::(?P<group>[12])"
 ROWS: tuple[Row, ...] = (
-    row(rf"tcgen05\.mma\.{_GROUP}\.kind::(?P<kind>f16|tf32|i8|f8f6f4)", "9.7.16 tcgen05.mma", _multiply),
-    row(rf"tcgen05\.mma\.{_GROUP}\.kind::(?P<kind>mxf8f6f4)\.block_scale(\.scale_vec::1X|\.block32)?",
+    row(rf"tcgen05\.mma\.{GROUP}\.kind::(?P<kind>f16|tf32|i8|f8f6f4)", "9.7.16 tcgen05.mma", _multiply),
+    row(rf"tcgen05\.mma\.{GROUP}\.kind::(?P<kind>mxf8f6f4)\.block_scale(\.scale_vec::1X|\.block32)?",
         "9.7.16 tcgen05.mma", _multiply),
-    row(rf"tcgen05\.cp\.{_GROUP}\.(?P<shape>128x256b|4x256b|128x128b)(?P<cast>!)?", "9.7.16 tcgen05.cp", _copy),
-    row(rf"tcgen05\.cp\.{_GROUP}\.(?P<shape>64x128b)\.(?P<cast>warpx2::(02_13|01_23))", "9.7.16 tcgen05.cp", _copy),
-    row(rf"tcgen05\.cp\.{_GROUP}\.(?P<shape>32x128b)\.(?P<cast>warpx4)", "9.7.16 tcgen05.cp", _copy),
-    row(rf"tcgen05\.commit\.{_GROUP}\.mbarrier::arrive::one\.shared::cluster(?P<multicast>\.multicast::cluster)?\.b64",
+    row(rf"tcgen05\.cp\.{GROUP}\.(?P<shape>128x256b|4x256b|128x128b)(?P<cast>!)?", "9.7.16 tcgen05.cp", _copy),
+    row(rf"tcgen05\.cp\.{GROUP}\.(?P<shape>64x128b)\.(?P<cast>warpx2::(02_13|01_23))", "9.7.16 tcgen05.cp", _copy),
+    row(rf"tcgen05\.cp\.{GROUP}\.(?P<shape>32x128b)\.(?P<cast>warpx4)", "9.7.16 tcgen05.cp", _copy),
+    row(rf"tcgen05\.commit\.{GROUP}\.mbarrier::arrive::one\.shared::cluster(?P<multicast>\.multicast::cluster)?\.b64",
         "9.7.16 tcgen05.commit", _commit),
 )  # fmt: skip

@@ -303,12 +303,10 @@ def _image(machine: CtaBatch, buffer: Buffer) -> Array:
     root = machine.spec.buffer(buffer.root)
     if root.name not in machine.shared:
         family = [b for b in machine.spec.buffers if b.root == root.name]
-        size = _number(layouts.extent_of(root.layout, "TLane"), {}) * _width_of(root) * DTYPES[root.dtype].bytes
-        size = (
-            size
-            if root.traits.has_cells
-            else max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
-        )
+        if root.traits.has_cells:
+            size = _number(layouts.extent_of(root.layout, "TLane"), {}) * _width_of(root) * DTYPES[root.dtype].bytes
+        else:
+            size = max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
         bytes_ = -(-size // 16) * 16 * machine.domain.scale
         machine.shared[root.name] = np.full((len(machine.ctas), bytes_), _POISON, np.uint8)
     return machine.shared[root.name].view(machine.domain.stored(buffer.dtype))

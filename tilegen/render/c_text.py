@@ -13,6 +13,7 @@ from tilegen.arithmetic import Parameter
 from tilegen.decisions import COLUMNS, printable, wrap_line
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
 from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, conjuncts, div, less, mul, multiple, to_c, wide_type
+from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.plan import Barrier, Memory, Ref, TensorMap, subscript
 
 
@@ -44,8 +45,8 @@ def cell_address(ref: Ref) -> str:
     ('acc', 'acc + (wid_in_wg << 21) + (trip & 1) * 128 + 64')
     """
     (lane, at), bits = ref.at, DTYPES[ref.memory.dtype].bits
-    assert multiple(mul(at, bits)) % _COLUMN_BITS == 0, f"{element(ref)} begins inside of a column"
-    column, text = div(mul(at, bits), _COLUMN_BITS), ref.memory.name
+    assert multiple(mul(at, bits)) % CELL_BITS == 0, f"{element(ref)} begins inside of a column"
+    column, text = div(mul(at, bits), CELL_BITS), ref.memory.name
     if not is_zero(lane):
         shift = (multiple(lane) & -multiple(lane)).bit_length() - 1
         first = div(lane, 1 << shift)
@@ -55,7 +56,7 @@ def cell_address(ref: Ref) -> str:
     return text if is_zero(column) else to_c(Formula("+", (Var(text, 2), *parts), bound(column) + 1))
 
 
-_COLUMN_BITS, _LANE_SHIFT = 32, 16
+_LANE_SHIFT = 16
 
 
 def is_zero(x: Index) -> bool:

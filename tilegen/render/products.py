@@ -15,10 +15,9 @@ from tilegen.plan import (
     Block,
     MatrixDescriptor,
     Memory,
-    Mma,
-    Move,
     OperandForm,
     Ref,
+    Step,
     TensorCopy,
     TensorMma,
     Tma,
@@ -36,7 +35,7 @@ from tilegen.render.names import held_registers
 from tilegen.render.page import Page
 
 
-def write_operand(place: Any, operand: OperandForm, step: Move | Mma | Wgmma | TensorMma | Tma | Any) -> str:
+def write_operand(place: Any, operand: OperandForm, step: Step) -> str:
     """Registers as the words that the row names, memory as a pointer, an array that a descriptor describes as that."""
     if operand.lies == BOX and not isinstance(place, Ref):
         assert isinstance(step, Tma)

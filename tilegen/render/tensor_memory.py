@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilegen.layouts.core.cells import COLUMN_BYTES
 from tilegen.plan import Plan, Role, TensorMma, all_steps, effects, flatten
 from tilegen.render.c_text import end_comment
 from tilegen.render.elections import elect
@@ -11,8 +12,6 @@ from tilegen.render.launch import SharedUse
 from tilegen.render.names import fresh
 from tilegen.render.page import Page, names_taken
 from tilegen.scopes import SCOPES
-
-COLUMN_BYTES = 4  # of each lane: PTX ISA, Tensor Memory Addressing
 
 
 def tensor_texts(page: Page, shared: SharedUse) -> dict[str, Any]:

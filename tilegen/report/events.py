@@ -19,14 +19,11 @@ from tilegen.interpret.events import (
     PRODUCTS_STARTED,
     WAITS,
 )
-from tilegen.plan import Await, Launch, Plan, Wait, all_steps
+from tilegen.plan import QUEUES, Await, Launch, Plan, Wait, all_steps
 from tilegen.report.text import say_role
 
 Data = Mapping[str, Any]
 _WAITING = "|"  # a cell of a role that waits
-_QUEUES = {  # as a spec's waits call them; of tensor memory a copy waits itself
-    "mma": "mma", "bulk": "tma", "cp.async": "cp_async", "tcgen05.ld": "tmem", "tcgen05.st": "tmem",
-}  # fmt: skip
 _ORDER = (
     "A row stands below all that has to come before it: the row above in its column, what a wait is for (behind '<-', "
     "with the row of the last of it), at a sync all that meet. Nothing else is meant: the order is the interpreter's, "
@@ -239,7 +236,7 @@ def _say_wait(data: Data, events: Sequence[Data]) -> str:
 def _say_done(data: Data, events: Sequence[Data]) -> str:
     first = events[0]
     cause = _say_cause(data, first) if first["by"] else ": nothing to wait for"
-    return f"wait {{{_QUEUES[first['scope']]}: {first['pending']}}}{cause}"
+    return f"wait {{{QUEUES[first['scope']].word}: {first['pending']}}}{cause}"
 
 
 def _say_cause(data: Data, wait: Data) -> str:

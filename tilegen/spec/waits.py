@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.errors import Mark
 from tilegen.index import Index
-from tilegen.plan import CP_ASYNC, PRODUCTS, TENSOR, TMA_STORE
+from tilegen.plan import QUEUES, TENSOR
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import ArriveStatement, CommitStatement, FollowStatement, WaitStatement
 from tilegen.spec.expressions import read_condition, read_constant
@@ -21,12 +21,13 @@ from tilegen.spec.models import (
     check_fields,
 )
 from tilegen.spec.names import Names, names_in_scope, scope_of_axis
-from tilegen.spec.nodes import Mapping, Scalar
+from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.slots import find_declared, find_slot
 from tilegen.spec.surroundings import Surroundings
+from tilegen.spec.terms import SlotName
 
-# What a spec calls the queues.
-QUEUE_WORDS = {"cp_async": CP_ASYNC.queue, "tma": TMA_STORE.queue, "mma": PRODUCTS}
+# What a spec calls the queues that it waits for.
+QUEUE_WORDS = {queue.word: queue.name for queue in QUEUES.values() if queue.word in PendingFields.model_fields}
 
 
 def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> CommitStatement | None:
@@ -43,22 +44,15 @@ def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Com
 
 def read_committed(node: Mapping, around: Surroundings) -> ArriveStatement | None:
     """``{commit: {barrier: NAME, when: ..}}``: what this place's first thread has started in tensor memory arrives."""
-    findings, key, terms = around.findings, node.key("commit"), node["commit"]
-    others = [other for other, _ in node.entries if other is not key]
-    if others:
-        hint = f"commit: {{barrier: .., {others[0].text}: ..}}"
-        raise Flawed("TG114", f"'{others[0].text}' stands beside 'commit'", others[0].mark, hint)
-    fields = check_fields(terms, CommittedFields, "this commit", findings, key.mark)
+    key, terms = _read_alone(node, "commit")
+    fields = check_fields(terms, CommittedFields, "this commit", around.findings, key)
     if not isinstance(terms, Mapping):
         return None
-    scope = around.check_scope("", None, key.mark)
-    around.check_agree(scope, "a commit", key.mark)
-    condition = read_when(terms, names_in_scope(around.names, scope, around.threads or 1024), findings)
-    slot = terms.get("barrier")
-    if fields is None or not isinstance(slot, Scalar):
-        return None
-    found = find_declared(slot.passage, around.names, around.register, around.terms)
-    return ArriveStatement(found, scope, condition, span(key.mark, terms.mark), landed=TENSOR)
+    scope = around.check_scope("", None, key)
+    around.check_agree(scope, "a commit", key)
+    condition = read_when(terms, names_in_scope(around.names, scope, around.threads or 1024), around.findings)
+    slot = _read_declared(terms, around) if fields else None
+    return ArriveStatement(slot, scope, condition, span(key, terms.mark), landed=TENSOR) if slot else None
 
 
 def read_wait(node: Mapping, names: Names, around: Surroundings) -> WaitStatement | None:
@@ -103,31 +97,42 @@ def read_follow(node: Mapping, around: Surroundings) -> FollowStatement:
 
 def word_of(statement: CommitStatement | WaitStatement) -> str:
     """What a spec calls the statement's queue, "" if it names none."""
-    return next((word for word, queue in QUEUE_WORDS.items() if queue == statement.queue), "")
+    return QUEUES[statement.queue].word if statement.queue else ""
 
 
 def read_arrive(node: Mapping, around: Surroundings) -> ArriveStatement | None:
     """``{arrive: {barrier: NAME, scope: .., when: ..}}``: an elected thread of each instance, in a role of the role."""
-    findings, key, terms = around.findings, node.key("arrive"), node["arrive"]
-    others = [other for other, _ in node.entries if other is not key]
-    if others:
-        hint = f"arrive: {{barrier: .., {others[0].text}: ..}}"
-        raise Flawed("TG114", f"'{others[0].text}' stands beside 'arrive'", others[0].mark, hint)
-    fields = check_fields(terms, ArrivalFields, "this arrival", findings, key.mark)
+    findings, (key, terms) = around.findings, _read_alone(node, "arrive")
+    fields = check_fields(terms, ArrivalFields, "this arrival", findings, key)
     if not isinstance(terms, Mapping):
         return None
     with findings.collect():
         around.check_peers("to", terms)
-    scope = around.check_scope(fields.scope or "" if fields else "", terms.get("scope"), key.mark)
-    around.check_unit(scope, terms.key("scope").mark if "scope" in terms else key.mark, "arrive")
-    around.check_agree(scope, "an arrival", key.mark)
+    scope = around.check_scope(fields.scope or "" if fields else "", terms.get("scope"), key)
+    around.check_unit(scope, terms.key("scope").mark if "scope" in terms else key, "arrive")
+    around.check_agree(scope, "an arrival", key)
     names = names_in_scope(around.names, scope, around.threads or 1024)
     condition = read_when(terms, names, findings, has_scope=True)
+    slot = _read_declared(terms, around) if fields else None
+    return ArriveStatement(slot, scope, condition, span(key, terms.mark), fields.to or "") if fields and slot else None
+
+
+def _read_alone(node: Mapping, word: str) -> tuple[Mark, Node]:
+    """Where ``word`` stands in a statement, and its terms. Raises Flawed TG114 where another key stands beside it."""
+    key = node.key(word)
+    others = [other for other, _ in node.entries if other is not key]
+    if others:
+        hint = f"{word}: {{barrier: .., {others[0].text}: ..}}"
+        raise Flawed("TG114", f"'{others[0].text}' stands beside '{word}'", others[0].mark, hint)
+    return key.mark, node[word]
+
+
+def _read_declared(terms: Mapping, around: Surroundings) -> SlotName | None:
+    """The mbarrier that some terms name; None without one."""
     slot = terms.get("barrier")
-    if fields is None or not isinstance(slot, Scalar):
+    if not isinstance(slot, Scalar):
         return None
-    found = find_declared(slot.passage, around.names, around.register, around.terms)
-    return ArriveStatement(found, scope, condition, span(key.mark, terms.mark), fields.to or "")
+    return find_declared(slot.passage, around.names, around.register, around.terms)
 
 
 def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when", has_scope: bool = False) -> Index:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.plan import (
+    QUEUES,
     Arrive,
     Await,
     Block,
@@ -31,9 +32,6 @@ from tilegen.plan import (
 from tilegen.scopes import THREAD_AXES
 
 WAIT, COPY, PRODUCT, ARRIVAL, SYNC = "wait", "copy", "product", "arrive", "sync"
-_QUEUES = {  # as a spec's waits call them; of tensor memory a copy waits itself
-    "mma": "mma", "bulk": "tma", "cp.async": "cp_async", "tcgen05.ld": "tmem", "tcgen05.st": "tmem",
-}  # fmt: skip
 LEAST_STAMPS, MOST_STAMPS = 16, 1 << 20
 
 
@@ -149,7 +147,7 @@ def _describe(plan: Plan, step: Step) -> Site | None:
     if isinstance(step, Await):
         return Site(0, "", WAIT, f"wait {step.slot.barrier.name}", step.line)
     if isinstance(step, Wait):
-        return Site(0, "", WAIT, f"wait {{{_QUEUES[step.queue]}: {step.pending}}}", step.line)
+        return Site(0, "", WAIT, f"wait {{{QUEUES[step.queue].word}: {step.pending}}}", step.line)
     if isinstance(step, Follow):
         return Site(0, "", WAIT, "wait: previous")
     if isinstance(step, Sync) and step.scope not in _ALONE:

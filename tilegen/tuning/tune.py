@@ -214,7 +214,7 @@ def _tune(
     if best is None:
         _refuse_unmeasured(wanted, records, terms.budget)
     return TuneResult(
-        wanted.spec.path, environment, tuple(records), best, run.records.get(plain.key), 
+        wanted.spec.path, environment, tuple(records), best, run.records.get(plain.key),
         pin_text(wanted.spec.text, read_pins(best.pins)),
         tuple(one for one in ranked if isinstance(one, LeftOut)), skipped, run.counted,
         count_assignments(wanted.choices) - len(assignments), len(run.queue), tuple(run.notes),

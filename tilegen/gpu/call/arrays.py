@@ -6,8 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.dtypes import FACTOR
+
 Part = tuple[Any, ...]  # hashable: all that decides whether a call is right but where the arrays lie
 Match = Callable[[Any], int]  # an array -> where it lies, if it is of one known form; else 0
+# dtype -> what its bits are called where a library lacks it
+RAW_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", FACTOR: "uint8"}
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.dtypes import DTYPES, FACTOR
+from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic
-from tilegen.gpu.call.arrays import Seen, dense_strides
+from tilegen.gpu.call.arrays import RAW_BITS, Seen, dense_strides
 from tilegen.gpu.call.params import Measure, solve_params
 from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
 from tilegen.index import evaluate, variables
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS
 from tilegen.scopes import GRID_LIMITS
-
-# raw bits, where a library lacks them
-_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", FACTOR: "uint8"}
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ def check_array(kernel: str, terms: ArrayArgument, seen: Seen) -> list[Diagnosti
     if seen.device is None:
         hint = "move it: cupy.asarray(x), or tensor.cuda()"
         found.append(Diagnostic("TG702", f"{who} is not in a GPU's memory", terms.mark, hint))
-    if seen.dtype not in (terms.dtype, _BITS.get(terms.dtype)):
+    if seen.dtype not in (terms.dtype, RAW_BITS.get(terms.dtype)):
         hint = f"convert it, or build a spec whose {terms.name} is {seen.dtype}"
         if terms.promise:  # of libraries whose integers are wider than a spec's, the usual mistake
             ways = f"{terms.name}.to(torch.{terms.dtype}) or {terms.name}.astype('{terms.dtype}')"

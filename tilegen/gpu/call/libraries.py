@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.dtypes import FACTOR
 from tilegen.errors import CallError, Diagnostic
-from tilegen.gpu.call.arrays import Library, Match, Part, Seen, dense_strides, match_by_reading
+from tilegen.gpu.call.arrays import RAW_BITS, Library, Match, Part, Seen, dense_strides, match_by_reading
 from tilegen.gpu.call.dlpack import dlpack_library, exchange_library
 from tilegen.gpu.device import load_cupy
 from tilegen.gpu.driver import Driver
@@ -58,7 +57,6 @@ class Readers(dict[type, Callable[[Any], tuple[Part, int]]]):
 
 
 # ---------------------------------------------------------------- CuPy's arrays
-_AS_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8", FACTOR: "uint8"}
 
 
 def cupy_library() -> Library:
@@ -71,7 +69,7 @@ def cupy_library() -> Library:
         return pointer
 
     def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, device: int) -> Callable[[], Any]:
-        stored = cupy.dtype(_AS_BITS.get(dtype, dtype))
+        stored = cupy.dtype(RAW_BITS.get(dtype, dtype))
         span = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
         steps = None if strides == dense_strides(shape) else tuple(n * stored.itemsize for n in strides)
 

@@ -11,6 +11,7 @@ from tilegen.layouts.core.values import Layout, TileLayout
 
 CELL_AXES = ("TLane", "TCol")
 CELL_BITS = 32  # of a tensor-memory cell, which is one column of one lane: PTX ISA, "Tensor Memory"
+COLUMN_BYTES = CELL_BITS // 8  # of one lane
 _MOST = 1 << 16  # places on an axis: half of an address's bits are for each (PTX ISA, "Tensor Memory Addressing")
 
 

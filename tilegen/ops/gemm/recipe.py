@@ -12,7 +12,8 @@ from typing import Any
 from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
 from tilegen.cost.tally import BY_THREADS, BY_TMA, Work
-from tilegen.layouts.constructors import MmaAtom
+from tilegen.errors import LayoutError
+from tilegen.layouts.constructors import MmaAtom, find_atom
 from tilegen.ops.gemm.parts import Writing, describe_terms
 from tilegen.ops.gemm.problem import (
     WIDEST,
@@ -24,6 +25,7 @@ from tilegen.ops.gemm.problem import (
     typical_sides,
     typical_values,
 )
+from tilegen.plan.descriptors import DEPTH_BYTES
 from tilegen.spec.written import write_part
 
 WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
@@ -143,6 +145,22 @@ class Recipe(ABC):
 
     def _say_stages(self) -> str:
         return f", {self.stages} stages by {self.load}"
+
+
+def find_instruction(p: Problem, engine: str, rows: int, n: int) -> MmaAtom | None:
+    """The instruction of wgmma or tcgen05 that multiplies ``rows`` by ``n`` columns, None where there is none."""
+    try:
+        return find_atom(f"{engine}.m{rows}n{n}k{DEPTH_BYTES // bytes_of(p.a.dtype)}", *p.types)
+    except LayoutError:
+        return None
+
+
+def refuse_factors(p: Problem, engine: str) -> str:
+    """Why wgmma or tcgen05 does not multiply what it is given, "" where it does."""
+    if p.factors not in ("float64", "float32"):
+        return ""
+    hint = ": 'math: tf32'" if p.factors == "float32" else ""
+    return f"{engine} does not multiply {p.factors}{hint}"
 
 
 def share_tiles(count: int, p: Problem, arch: Arch) -> int:

@@ -9,8 +9,7 @@ from typing import Any
 from tilegen.arch import Arch
 from tilegen.arithmetic import TFLOAT32
 from tilegen.cost.tally import Work
-from tilegen.errors import LayoutError
-from tilegen.layouts.constructors import MmaAtom, find_atom
+from tilegen.layouts.constructors import MmaAtom
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import Problem, bytes_of, typical_batch, typical_sides
 from tilegen.ops.gemm.recipe import (
@@ -18,7 +17,9 @@ from tilegen.ops.gemm.recipe import (
     Recipe,
     can_store_by_tma,
     count_aside,
+    find_instruction,
     most_stages,
+    refuse_factors,
     refuse_tma,
     refuse_turned,
     share_tiles,
@@ -47,7 +48,7 @@ class Tcgen05Recipe(Recipe):
 
     def fits(self, p: Problem, arch: Arch) -> bool:
         (bm, bn, bk), size = self.tile, bytes_of(p.a.dtype)
-        is_whole = bm == _ROWS and bk * size % 32 == 0 and find_tcgen05(p, bn) is not None
+        is_whole = bm == _ROWS and bk * size % 32 == 0 and find_instruction(p, "tcgen05", _ROWS, bn) is not None
         out = _OUTS * bm * self.panel * bytes_of(p.d.dtype)
         taken = self.staged_bytes(p) + out + 16 * (self.stages + _ACCUMULATORS)
         return is_whole and self.accumulators(arch) > 0 and taken + 1024 <= arch.max_shared_bytes_per_cta
@@ -67,7 +68,7 @@ class Tcgen05Recipe(Recipe):
     def write(self, w: Writing) -> dict[str, Any]:
         p, (_, bn, _) = w.problem, self.tile
         is_named = p.factors == TFLOAT32  # float32 is multiplied as it is, unless the atom says so
-        atom = find_tcgen05(p, bn)
+        atom = find_instruction(p, "tcgen05", _ROWS, bn)
         template = "gemm/tcgen05.yaml" if p.parts == 1 else "gemm/tcgen05_parts.yaml"
         return self.fill_in(
             w, template, panel=self.panel, accumulators=_ACCUMULATORS, by_tma=can_store_by_tma(p),
@@ -81,10 +82,11 @@ class Tcgen05Recipe(Recipe):
 def refuse_tcgen05(p: Problem, arch: Arch) -> str:
     if "tcgen05" not in arch.features:
         return f"{arch.name} has no tcgen05, which sm_100a has"
-    if p.factors in ("float64", "float32"):
-        hint = ": 'math: tf32'" if p.factors == "float32" else ""
-        return f"tcgen05 does not multiply {p.factors}{hint}"
-    return refuse_tma(p) or (refuse_turned(p, "tcgen05") if bytes_of(p.a.dtype) == 4 else "")
+    return (
+        refuse_factors(p, "tcgen05")
+        or refuse_tma(p)
+        or (refuse_turned(p, "tcgen05") if bytes_of(p.a.dtype) == 4 else "")
+    )
 
 
 def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
@@ -92,7 +94,7 @@ def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     bk = fields.tile[2] if fields.tile else 128 // bytes_of(p.a.dtype)
     (m, n, _), batch = typical_sides(p), typical_batch(p)
     for bn in dict.fromkeys((*_WIDTHS, *(fields.tile[1:2] if fields.tile else ()))):
-        atom = find_tcgen05(p, bn)
+        atom = find_instruction(p, "tcgen05", _ROWS, bn)
         if atom is None or not is_named(atom, fields.atom):
             continue
         tiles_m, tiles_n = -(-m // _ROWS), -(-n // bn)
@@ -107,11 +109,3 @@ def list_tcgen05(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         stages = fields.stages or most_stages(base, p, arch)
         if stages >= 2:
             yield replace(base, stages=stages)
-
-
-def find_tcgen05(p: Problem, n: int) -> MmaAtom | None:
-    """The instruction that multiplies 128 rows by ``n`` columns, None where there is none."""
-    try:
-        return find_atom(f"tcgen05.m{_ROWS}n{n}k{32 // bytes_of(p.a.dtype)}", *p.types)
-    except LayoutError:
-        return None

@@ -10,8 +10,7 @@ from tilegen.arch import Arch
 from tilegen.arch.data import typical_device
 from tilegen.arithmetic import TFLOAT32
 from tilegen.cost.tally import Work
-from tilegen.errors import LayoutError
-from tilegen.layouts.constructors import MmaAtom, find_atom
+from tilegen.layouts.constructors import MmaAtom
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import LISTED, MOST_PARTS, Problem, bytes_of, typical_batch, typical_sides
 from tilegen.ops.gemm.recipe import (
@@ -19,8 +18,10 @@ from tilegen.ops.gemm.recipe import (
     Recipe,
     can_store_by_tma,
     count_aside,
+    find_instruction,
     most_stages,
     place_without_gaps,
+    refuse_factors,
     refuse_tma,
     refuse_turned,
     share_tiles,
@@ -52,12 +53,12 @@ class WgmmaRecipe(Recipe):
 
     def fits(self, p: Problem, arch: Arch) -> bool:
         (bm, bn, bk), size = self.tile, bytes_of(p.a.dtype)
-        is_whole = bm in (64, 128, 256) and bk * size % 32 == 0 and find_wgmma(p, bn) is not None
+        is_whole = bm in (64, 128, 256) and bk * size % 32 == 0 and find_instruction(p, "wgmma", 64, bn) is not None
         taken = self.staged_bytes(p) + bm * self.panel * bytes_of(p.d.dtype) + 16 * self.stages
         return is_whole and taken + 1024 <= arch.max_shared_bytes_per_cta
 
     def find_product(self, p: Problem) -> MmaAtom | None:
-        return find_wgmma(p, self.tile[1])
+        return find_instruction(p, "wgmma", 64, self.tile[1])
 
     def count_reads(self) -> int:
         bm, bn, _ = self.tile
@@ -117,10 +118,9 @@ def fit_tiles(p: Problem) -> list[tuple[int, int]]:
 def refuse_wgmma(p: Problem, arch: Arch) -> str:
     if "wgmma" not in arch.features:
         return f"{arch.name} has no wgmma, which sm_90a has"
-    if p.factors in ("float64", "float32"):
-        hint = ": 'math: tf32'" if p.factors == "float32" else ""
-        return f"wgmma does not multiply {p.factors}{hint}"
-    return refuse_tma(p) or (refuse_turned(p, "wgmma") if bytes_of(p.a.dtype) != 2 else "")
+    return (
+        refuse_factors(p, "wgmma") or refuse_tma(p) or (refuse_turned(p, "wgmma") if bytes_of(p.a.dtype) != 2 else "")
+    )
 
 
 def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
@@ -131,7 +131,7 @@ def list_wgmma(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     for bm, bn in dict.fromkeys((*_TILES, *more)):
         is_usual = p.parts in LISTED and ((bm, bn) in _TILES or fields.tile)
         is_one_wave = p.parts > 1 and fields.split == "auto" and not is_usual  # or it is left out
-        atom = find_wgmma(p, bn)
+        atom = find_instruction(p, "wgmma", 64, bn)
         if atom is None or not is_named(atom, fields.atom):
             continue
         panels = (x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel))
@@ -159,11 +159,3 @@ def _share(recipe: WgmmaRecipe, p: Problem, arch: Arch, fields: Any) -> WgmmaRec
         return replace(recipe, group=group)  # a cluster's CTAs have tiles of one part
     ctas = fields.ctas or share_tiles(tiles_m * tiles_n * typical_batch(p) * cluster, p, arch)
     return replace(recipe, group=group, ctas=-(-ctas // cluster) * cluster)
-
-
-def find_wgmma(p: Problem, n: int) -> MmaAtom | None:
-    """The instruction that multiplies 64 rows by ``n`` columns, None where there is none."""
-    try:
-        return find_atom(f"wgmma.m64n{n}k{32 // bytes_of(p.a.dtype)}", *p.types)
-    except LayoutError:
-        return None

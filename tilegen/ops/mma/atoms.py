@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -15,17 +15,14 @@ from tilegen.errors import LayoutError
 from tilegen.kept import keep
 from tilegen.layouts import ATOMS, Iter, MmaAtom, TileLayout, extent_of, find_atom, fragment_of, size, tiled_mma
 from tilegen.ops.held import Held, matrix_of, table_of
+from tilegen.ops.operand import Refused
 from tilegen.plan import CELL_PRODUCTS, PRODUCTS, TENSOR_PRODUCTS, Instruction, OperandForm
+from tilegen.plan.descriptors import TCGEN05, WGMMA
 from tilegen.plan.instructions import FRAGMENT, MATRIX, READS, UPDATES
 from tilegen.spaces import REGISTER, SHARED
 from tilegen.spec.data import Call, Region
 
-SIMT, MMA_SYNC, WGMMA, TCGEN05 = (
-    "simt",
-    "mma_sync",
-    "wgmma",
-    "tcgen05",
-)  # kinds of atoms, and the variants that take them
+SIMT, MMA_SYNC = "simt", "mma_sync"  # with WGMMA and TCGEN05 the kinds of atoms, and the variants that take them
 FACTORS = {"sfa": "a", "sfb": "b"}  # fields of scale factors, and of what they are
 _LATER = {"quad_pair": "no GPU since Volta has the instruction"}
 _WORDS = {"float32": "float", "float64": "double", "int32": "int"}  # of registers that hold one element each
@@ -166,6 +163,34 @@ def named_atom(call: Call) -> MmaAtom:
     rows = (row for kind in (MMA_SYNC, SIMT, WGMMA, TCGEN05) for row in _list_rows(kind, dtypes))
     fitting = next((row for row in rows if is_named(row, call.fields.atom)), None)
     return fitting or find_atom(call.fields.atom)
+
+
+def refuse_types(call: Call, kind: str) -> str | None:
+    """Why no atom of a kind multiplies what a call has; None where one does."""
+    if list_atoms(call, kind):
+        return None
+    a, b, c = (call.regions[name].buffer.dtype for name in ("a", "b", "c"))
+    hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
+    return f"no atom of {kind} multiplies {a} by {b} into {c}{hint}"
+
+
+def list_dividing(call: Call, kind: str) -> list[MmaAtom]:
+    """The atoms of a kind that divide a call's product."""
+    extents = extents_of(call)
+    return [a for a in list_atoms(call, kind) if not any(n % part for n, part in zip(extents, a.shape, strict=True))]
+
+
+def choose_largest(call: Call, fitting: Sequence[MmaAtom], none: str) -> MmaAtom:
+    """Of atoms the one that a call names, or that with the largest M, then N.
+
+    Raises Refused where there is none; ``none``: which ones there are not.
+    """
+    named = [a for a in fitting if is_named(a, call.fields.atom)]
+    if not named:
+        m, n, k = extents_of(call)
+        what = none if call.fields.atom == "auto" else f"the atom {call.fields.atom} does not divide"
+        raise Refused(f"{what} a product of {m} x {n} x {k}")
+    return max(named, key=lambda a: a.shape[:2])
 
 
 def reject_atom(atom: MmaAtom, call: Call, arch: Arch) -> str | None:

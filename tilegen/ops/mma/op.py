@@ -18,8 +18,6 @@ from tilegen.ops.mma.atoms import (
     MMA_SYNC,
     ROWS,
     SIMT,
-    TCGEN05,
-    WGMMA,
     WGMMA_ROWS,
     explain_later,
     has_factors,
@@ -27,6 +25,7 @@ from tilegen.ops.mma.atoms import (
     is_named,
     list_atoms,
     named_atom,
+    refuse_types,
 )
 from tilegen.ops.mma.factors import check_factors
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
@@ -36,6 +35,7 @@ from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_
 from tilegen.ops.op import COMPUTES, Array, Factors, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.plan import PRODUCTS, TENSOR
+from tilegen.plan.descriptors import TCGEN05, WGMMA
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
@@ -191,10 +191,8 @@ def _refuse(kind: str, call: Call, context: Context) -> str | None:
         return f"the atom {call.fields.atom} is {engine}'s"
     if later := explain_later(call.fields.atom):
         return f"the atom {call.fields.atom} is not supported: {later}"
-    if not list_atoms(call, kind):
-        a, b, c = (call.regions[name].buffer.dtype for name in ("a", "b", "c"))
-        hint = ": as tf32 it does where 'atom' says so" if (kind, a, b, c) == (MMA_SYNC, *("float32",) * 3) else ""
-        return f"no atom of {kind} multiplies {a} by {b} into {c}{hint}"
+    if refusal := refuse_types(call, kind):
+        return refusal
     roots = {name: region.buffer.root for name, region in call.regions.items()}
     if roots["c"] in (roots["a"], roots["b"]):
         return f"{call.regions['c'].buffer.name} cannot be multiplied and updated at once"

@@ -10,22 +10,39 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arch.data import TensorMemory
 from tilegen.decisions import PICKED, Candidate, Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Flaw
 from tilegen.index import Index, Var, add, any_of, equal, less
 from tilegen.kept import keep
 from tilegen.layouts import MmaAtom
-from tilegen.layouts.core.cells import CELL_BITS
+from tilegen.layouts.core.cells import COLUMN_BYTES
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, shape_of_matrix
-from tilegen.ops.mma.atoms import FACTORS, TCGEN05, extents_of, has_factors, is_named, list_atoms, tensor_row
+from tilegen.ops.mma.atoms import (
+    FACTORS,
+    choose_largest,
+    extents_of,
+    has_factors,
+    list_dividing,
+    refuse_types,
+    tensor_row,
+)
 from tilegen.ops.mma.factors import find_factors
-from tilegen.ops.mma.warpgroups import describe_operand, explain_lie, find_starts, is_rising, spell_tile, start_at
+from tilegen.ops.mma.warpgroups import (
+    describe_operand,
+    find_starts,
+    is_rising,
+    reject_described,
+    spell_tile,
+    start_at,
+)
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused
 from tilegen.ops.tensor_copies import begin_of
 from tilegen.plan import Ref, Step, TensorMma, When, count_factors, repeat
+from tilegen.plan.descriptors import DEPTH_BYTES, TCGEN05
 from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.data import Buffer, Call
 
@@ -52,11 +69,7 @@ def refuse_tensor(call: Call, context: Context) -> str | None:
         return "one instruction multiplies all of N, and M's go one by one: leave 'order' out"
     if SCOPES[call.scope].size(context.launch.threads) != context.launch.threads:
         return f"one thread starts a product, and there are several {call.scope}s here: 'scope: role', or none"
-    if not list_atoms(call, TCGEN05):
-        a, b, c = (buffers[name].dtype for name in ("a", "b", "c"))
-        hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
-        return f"no atom of tcgen05 multiplies {a} by {b} into {c}{hint}"
-    return None
+    return refuse_types(call, TCGEN05)
 
 
 def check_tensor(fields: Any, shape: tuple[int, int, int], dtypes: Mapping[str, str]) -> Flaw | None:
@@ -64,10 +77,10 @@ def check_tensor(fields: Any, shape: tuple[int, int, int], dtypes: Mapping[str, 
     if not fields.asynchronous:
         message = "a product into tensor memory goes on by itself: 'async' is missing"
         return Flaw("TG102", message, "c", "write 'async: true', and 'commit: {barrier: NAME}' behind it")
-    if DTYPES[dtypes["c"]].bytes != _WORD_BYTES:
+    if DTYPES[dtypes["c"]].bytes != COLUMN_BYTES:
         message = f"sums of {dtypes['c']} in tensor memory are not yet supported"
         return Flaw("TG190", message, "c", "give it float32, and cast to less behind the copy to registers")
-    depth = _DEPTH_BYTES // DTYPES[dtypes["a"]].bytes
+    depth = DEPTH_BYTES // DTYPES[dtypes["a"]].bytes
     for name, side, extent, step in zip("MNK", ("a", "b", "a"), shape, (LANES, _N_STEP, depth), strict=True):
         if extent % step:
             near = [x for x in (extent // step * step, extent // step * step + step) if x]
@@ -80,43 +93,22 @@ def check_tensor(fields: Any, shape: tuple[int, int, int], dtypes: Mapping[str, 
 @keep
 def choose_tensor_atom(call: Call) -> MmaAtom:
     """The atom that is named, or that with the largest M, then N, that divide the product's. Raises Refused."""
-    m, n, k = extents_of(call)
-    fitting = [a for a in _list_fitting(call) if is_named(a, call.fields.atom)]
-    if not fitting:
-        what = "no atom of tcgen05, 128 x 8 to 256 x 32 bytes of K, divides"
-        if has_factors(call):
-            what = "no atom of tcgen05 with scale factors, 128 x 8 to 256, or 128 x 128 of several along N, divides"
-        if call.fields.atom != "auto":
-            what = f"the atom {call.fields.atom} does not divide"
-        raise Refused(f"{what} a product of {m} x {n} x {k}")
-    return max(fitting, key=lambda a: (a.shape[0], a.shape[1]))
+    found = [a for a in list_dividing(call, TCGEN05) if a.shape[0] == LANES]
+    if not has_factors(call):
+        return choose_largest(call, found, "no atom of tcgen05, 128 x 8 to 256 x 32 bytes of K, divides")
+    n = extents_of(call)[1]  # factors begin at multiples of 4 columns, those of 128 rows
+    found = [a for a in found if a.shape[1] == n or a.shape[1] % LANES == 0]
+    what = "no atom of tcgen05 with scale factors, 128 x 8 to 256, or 128 x 128 of several along N, divides"
+    return choose_largest(call, found, what)
 
 
-def _list_fitting(call: Call) -> list[MmaAtom]:
-    m, n, k = extents_of(call)
-    found = [a for a in list_atoms(call, TCGEN05) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
-    if has_factors(call):  # which begin at multiples of 4 columns, those of 128 rows
-        found = [a for a in found if a.shape[1] == n or a.shape[1] % LANES == 0]
-    return [a for a in found if a.shape[0] == LANES]
-
-
-_WORD_BYTES = CELL_BITS // 8
 _N_STEP = 8  # of all kinds; that 8-bit b along N takes 16 follows from chunks of 16 bytes
-_DEPTH_BYTES = 32  # of K that an instruction multiplies
-LANES = 128  # rows of data path layout D, one in each lane: PTX ISA, tcgen05, "Data Path Layout Organization"
+LANES = TensorMemory().lanes  # one for each row of data path layout D
 
 
 def reject_tensor_layout(call: Call, tile: Buffer) -> str | None:
-    """Why no descriptor says how this product's shared operand lies with the layout that ``tile`` has, or None."""
-    try:
-        atom = choose_tensor_atom(call)
-        for name, rows in (("a", atom.shape[0]), ("b", atom.shape[1])):
-            region = call.regions[name]
-            if region.buffer.name == tile.name and (reason := explain_lie(region, tile, rows, name == "b", TCGEN05)):
-                return reason
-    except Refused as refusal:
-        return str(refusal)
-    return None
+    """Why no descriptor of tcgen05 says how this product's shared operand lies with the layout that ``tile`` has."""
+    return reject_described(call, tile, choose_tensor_atom, TCGEN05)
 
 
 def plan_tensor(call: Call, context: Context) -> Planned:

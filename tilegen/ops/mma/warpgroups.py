@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -17,13 +17,13 @@ from tilegen.kept import keep
 from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, hold, shape_of_matrix
-from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms, wgmma_row
+from tilegen.ops.mma.atoms import choose_largest, extents_of, list_dividing, refuse_types, wgmma_row
 from tilegen.ops.mma.descriptors import DescribedTile, SwizzleMode, describe_places, mode_of
 from tilegen.ops.mma.fragments import Fragments, read_fragments
 from tilegen.ops.op import Planned, plan_one
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
-from tilegen.plan.descriptors import CHUNK_BYTES
+from tilegen.plan.descriptors import CHUNK_BYTES, WGMMA
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
 
@@ -49,11 +49,8 @@ def refuse_warpgroup(call: Call, context: Context) -> str | None:
     threads = SCOPES[call.scope].size(context.launch.threads)
     if threads != THREADS:
         return f"a warpgroup of {THREADS} threads multiplies together, and {SCOPES[call.scope].one} has {threads}"
-    atoms = list_atoms(call, WGMMA)
-    if not atoms:
-        a, b, c = (buffers[name].dtype for name in ("a", "b", "c"))
-        hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
-        return f"no atom of wgmma multiplies {a} by {b} into {c}{hint}"
+    if refusal := refuse_types(call, WGMMA):
+        return refusal
     if buffers["a"].root == buffers["c"].root:
         return f"{buffers['c'].name} cannot be multiplied and updated at once"
     return None
@@ -62,39 +59,28 @@ def refuse_warpgroup(call: Call, context: Context) -> str | None:
 @keep
 def choose_atom(call: Call) -> MmaAtom:
     """The atom that is named, or that with the largest N that divides the product's. Raises Refused."""
-    m, n, k = extents_of(call)
-    fitting = [a for a in _list_fitting(call) if is_named(a, call.fields.atom)]
-    if not fitting:
-        what = "no atom of wgmma, 64 x 8 to 256 x 32 bytes of K, divides"
-        if call.fields.atom != "auto":
-            what = f"the atom {call.fields.atom} does not divide"
-        raise Refused(f"{what} a product of {m} x {n} x {k}")
-    return max(fitting, key=lambda a: a.shape[1])
-
-
-def _list_fitting(call: Call) -> list[MmaAtom]:
-    m, n, k = extents_of(call)
-    return [a for a in list_atoms(call, WGMMA) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
+    return choose_largest(call, list_dividing(call, WGMMA), "no atom of wgmma, 64 x 8 to 256 x 32 bytes of K, divides")
 
 
 def reject_layout(call: Call, tile: Buffer) -> str | None:
-    """Why no descriptor says how this product's shared operand lies with the layout that ``tile`` has, or None."""
+    """Why no descriptor of wgmma says how this product's shared operand lies with the layout that ``tile`` has."""
+    return reject_described(call, tile, choose_atom, WGMMA)
+
+
+def reject_described(call: Call, tile: Buffer, choose: Callable[[Call], MmaAtom], engine: str) -> str | None:
+    """Why no descriptor of an engine says how a product's operand in ``tile`` lies, or None. ``choose``: its atom."""
     try:
-        atom = choose_atom(call)
-        for name, rows in (("a", ROWS), ("b", atom.shape[1])):
+        atom = choose(call)
+        for name, rows in (("a", atom.shape[0]), ("b", atom.shape[1])):
             region = call.regions[name]
             if region.buffer.name == tile.name:
-                _mode_of(region, tile)  # most swizzles are none that wgmma knows: no more need be known of them
-                if reason := explain_lie(region, tile, rows, name == "b"):
+                _mode_of(region, tile, engine)  # most swizzles are none that it knows: no more need be known of them
+                lies = replace(region, buffer=tile)
+                if reason := _explain_lie(lies, region.text, rows, name == "b", engine):
                     return reason
     except Refused as refusal:
         return str(refusal)
     return None
-
-
-def explain_lie(region: Region, tile: Buffer, rows: int, transposed: bool, engine: str = WGMMA) -> str:
-    """Why no descriptor of an engine says how a region of ``tile`` lies, "" where one does."""
-    return _explain_lie(replace(region, buffer=tile), region.text, rows, transposed, engine)
 
 
 @lru_cache(maxsize=4096)
@@ -153,7 +139,7 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
 
 
 def _explain_atom(call: Call, atom: MmaAtom) -> str:
-    is_largest = atom == max(_list_fitting(call), key=lambda a: a.shape[1])
+    is_largest = atom == max(list_dividing(call, WGMMA), key=lambda a: a.shape[1])
     why = "the largest N that divides the product's" if is_largest else "the one that is named"
     return f"{why}; the last 13 bits of a float32 are dropped" if atom.a == TFLOAT32 else why
 
