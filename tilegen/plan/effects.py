@@ -242,7 +242,7 @@ def _count_of_lane(step: TensorMma, field: str) -> int:
     """Elements of each lane that an operand of a product has in tensor memory."""
     if field == "a":
         return DEPTH_BYTES // step.a.memory.elem_bytes
-    return count_factors(step.factors[field][1]) if field in step.factors else step.b_lies.rows
+    return count_factors(step.factors[field][1]) if field in step.factors else step.columns
 
 
 def _of_tensor_copy(step: TensorCopy) -> Effects:
@@ -262,8 +262,8 @@ def _of_tma(step: Tma) -> Effects:
     elems = step.map.box_bytes // step.map.memory.elem_bytes
     touches = [Touch(refs[o.field], o.use, BOX, elems, True, step.map) for o in step.instruction.operands]
     slots = (step.done,) if step.done else ()
-    first = (step.peers.first,) if step.peers else ()
-    return Effects(step.instruction, _in_order(touches), (*step.at, *first), slots, (step.map,))
+    ranks = (*((step.peers.first,) if step.peers else ()), *(() if step.rank is None else (step.rank,)))
+    return Effects(step.instruction, _in_order(touches), (*step.at, *ranks), slots, (step.map,))
 
 
 def _in_order(touches: list[Touch]) -> tuple[Touch, ...]:
@@ -300,6 +300,11 @@ def _of_pick(step: Pick) -> Effects:
     return Effects(PICK, (Touch(step.src, READS, THREAD, 1),))
 
 
+def _of_arrive(step: Arrive) -> Effects:
+    ranks = (*(() if step.rank is None else (step.rank,)), *((step.peers.first,) if step.peers else ()))
+    return Effects(expressions=ranks, slots=(step.slot,))
+
+
 def _of_sync(step: Sync) -> Effects:
     return Effects(axes=("wgid",) if step.scope == "warpgroup" else ())  # which named barrier of the CTA it is
 
@@ -326,7 +331,7 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
     Follow: lambda step: Effects(),
-    Arrive: lambda step: Effects(expressions=() if step.rank is None else (step.rank,), slots=(step.slot,)),
+    Arrive: _of_arrive,
     Await: lambda step: Effects(expressions=(step.parity,), slots=(step.slot,)),
     Stamp: lambda step: Effects(),
 }

@@ -75,6 +75,7 @@ class Plan:
     overlaps: bool = False  # launched while the kernel before may still run
     trust: Trust = field(default=Trust())
     tensor_columns: int = 0  # of tensor memory, allocated once for all of its memories; 0: none
+    cta_group: int = 1  # of all instructions that touch tensor memory; 2: CTAs 2 i and 2 i + 1 of a cluster are a pair
     stamps: int = 0  # for how many each thread that stamps has place in the buffer; 0: nobody stamps
 
     @property

@@ -68,12 +68,19 @@ class TensorMma:
     sfa: Ref | None = None
     sfb: Ref | None = None
     factor: int = 0
+    ctas: int = 1
+
+    @property
+    def columns(self) -> int:
+        """Columns of the accumulator, in each CTA that has a part of it."""
+        return self.b_lies.rows * self.ctas
 
     @property
     def factors(self) -> dict[str, tuple[Ref, int]]:
         """By field, where factors begin, and of how many rows they are."""
-        given = {"sfa": (self.sfa, self.a_lies), "sfb": (self.sfb, self.b_lies)}
-        return {name: (ref, lies.rows) for name, (ref, lies) in given.items() if ref is not None and lies is not None}
+        rows = self.a_lies.rows if self.a_lies else 0
+        given = {"sfa": (self.sfa, rows), "sfb": (self.sfb, self.columns)}
+        return {name: (ref, count) for name, (ref, count) in given.items() if ref is not None and count}
 
 
 def count_factors(rows: int) -> int:

@@ -199,7 +199,8 @@ class Tma:
     ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies before the array's beginning
     or beyond its end is read as zeros and not written. A load reports its bytes to ``done``; without that it is a
     store, of the queue bulk. A load for ``peers`` goes to the same place, and is reported to the same mbarrier, in each
-    of these CTAs. ``function``: of a store, by which it updates the elements of the array.
+    of these CTAs. ``rank``: the load is reported to the mbarrier of another CTA, of this rank, the even one of the pair.
+    ``function``: of a store, by which it updates the elements of the array.
     """
 
     map: TensorMap
@@ -208,8 +209,11 @@ class Tma:
     done: Slot | None = None
     peers: Peers | None = None
     function: str = ""
+    rank: Index | None = None
 
     def __post_init__(self) -> None:
+        if self.rank is not None and (self.peers or not self.done):
+            raise ValueError("a load that is reported to another CTA goes to its own alone")
         if self.function and self.done:
             raise ValueError("a load of TMA updates nothing")
 
@@ -272,7 +276,8 @@ class Arrive:
     """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring.
 
     ``rank``: at that of another CTA of the cluster, by its rank; None: of its own. ``landed``: a queue, and the arrival
-    comes by itself when the copies that the thread has started there have landed. Raises ValueError for two of these.
+    comes by itself when the copies that the thread has started there have landed; at the mbarrier of each of ``peers``,
+    where they are given. Raises ValueError for two of the first three, and for peers of an arrival of threads.
     """
 
     slot: Slot
@@ -280,8 +285,11 @@ class Arrive:
     rank: Index | None = None
     landed: str = ""
     line: int = field(default=0, compare=False)
+    peers: Peers | None = None
 
     def __post_init__(self) -> None:
+        if self.peers and not self.landed:
+            raise ValueError("a thread arrives at one mbarrier at a time")
         if bool(self.bytes) + (self.rank is not None) + bool(self.landed) > 1:
             raise ValueError("an arrival announces bytes, or is at another CTA, or comes when copies have landed")
 

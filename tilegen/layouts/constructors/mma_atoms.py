@@ -64,6 +64,15 @@ class MmaAtom:
         return {"simt": 1, "mma_sync": 32, "quad_pair": 8, "wgmma": 128, "tcgen05": 1}[self.kind]
 
     @property
+    def ctas(self) -> int:
+        """How many CTAs have a part of the product: 2 for the pairs of tcgen05.
+
+        >>> find_atom("tcgen05.m256n256k16").ctas, find_atom("tcgen05.m128n256k16").ctas
+        (2, 1)
+        """
+        return 2 if ".cta_group::2" in self.instruction else 1
+
+    @property
     def stem(self) -> str:
         """The name without types: mma.m16n8k16."""
         types = {"simt": 1, "wgmma": 3, "tcgen05": 3}.get(self.kind, 4)
@@ -182,15 +191,18 @@ SCALED_DEPTH = 32  # elements along K that have one factor of mxf8f6f4
 
 
 def _tcgen05() -> Iterator[MmaAtom]:
-    """Products of one CTA into 64 or 128 lanes of tensor memory (``.cta_group::1``), dense and without ``.ws``.
+    """Products into tensor memory, dense and without ``.ws``: of one CTA into 64 or 128 lanes, of a pair into 128 of each.
 
-    With scale factors into 128 lanes alone, one factor an instruction (PTX ISA, tcgen05 "Block Scaling").
+    Of a pair N comes in twice the steps (PTX ISA, tcgen05 "Supported Matrix Shapes"). With scale factors of one CTA
+    into 128 lanes alone, one factor an instruction (PTX ISA, tcgen05 "Block Scaling").
     """
     alone = CuteLayout(1, 0)
     for n, k, a, b, c in _asynchronous():
-        for m in (64, 128):
+        for m, ctas in ((64, 1), (128, 1), (256, 2)):
+            if n % ((32 if c == "int32" else 16) if ctas == 2 else 8):
+                continue
             name = f"tcgen05.{_spell_shape((m, n, k))}.{'.'.join(_PTX[t] for t in (c, a, b))}"
-            instruction = f"tcgen05.mma.cta_group::1.kind::{_TCGEN05_KINDS[a]}"
+            instruction = f"tcgen05.mma.cta_group::{ctas}.kind::{_TCGEN05_KINDS[a]}"
             yield MmaAtom(name, "tcgen05", (m, n, k), a, b, c, instruction, (10, 0), "tcgen05", places=alone)
     for n, k, a, b, c in _asynchronous():
         if k == SCALED_DEPTH and a in _FLOAT8 and c == "float32":
@@ -250,7 +262,7 @@ def _no_atom(name: object) -> LayoutError:
     near = find_near(str(name)[:60], names)
     few = [n for n in names if not n.startswith(("wgmma", "tcgen05"))]
     stems = [n for n in few if n.count(".") == 1 or (n.startswith("mma.m8n8k4.") and n.count(".") < 3)]
-    others = "wgmma.m64nNk16, k8 or k32, tcgen05.m64nNk16 or m128nNk16, k8 or k32"
+    others = "wgmma.m64nNk16, k8 or k32, tcgen05.m64nNk16, m128nNk16 or m256nNk16, k8 or k32"
     hint = f"did you mean '{near}'?" if near else f"atoms are {', '.join(stems)}, {others}"
     return LayoutError(f"there is no atom {name!r}", hint=hint)
 
@@ -321,8 +333,9 @@ def _say_where(atom: MmaAtom, operand: str) -> str:
 def _hint_at(atom: MmaAtom, operand: str) -> str:
     if operand != "C":
         return "its layout is that of the shared buffer, mma_shared_layout(dtype, swizzle_bytes, shape)"
-    (m, n, _), datapath = atom.shape, {64: "F", 128: "D"}[atom.shape[0]]
-    return f"its layout is that of the buffer in tensor memory, tmem_datapath_layout('{datapath}', {m}, {n})"
+    (m, n, _), datapath = atom.shape, {64: "F", 128: "D", 256: "A"}[atom.shape[0]]
+    rows = m // atom.ctas
+    return f"its layout is that of the buffer in tensor memory, tmem_datapath_layout('{datapath}', {rows}, {n})"
 
 
 def _warp_iters(atom: MmaAtom, operand: str) -> tuple[Iters, Iters]:
