@@ -50,6 +50,7 @@ from tilegen.plan import (
 )
 from tilegen.scopes import threads_of
 from tilegen.spec.clusters import count_peers, find_peers
+from tilegen.spec.pairs import find_even_rank, is_even
 from tilegen.spec.data import Buffer, Call, Region
 
 MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled
@@ -302,7 +303,10 @@ def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barri
     if call.peers:
         step = replace(step, peers=find_peers(context.launch.cluster, call.peers))
     load = _walk(boxes, counters, step)
-    announce = (Arrive(slot, context.announced_bytes),) if context.announced_bytes else ()
+    cluster = context.launch.cluster
+    announce: tuple[Step, ...] = (Arrive(slot, context.announced_bytes),) if context.announced_bytes else ()
+    if barrier.pair:  # the even CTA announces the bytes of both, and both report to it
+        step, announce = replace(step, rank=find_even_rank(cluster)), when(is_even(cluster), *announce)
     body = when(_elected(context, call), *announce, *load)
     return _planned(context, formals.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
 
