@@ -51,7 +51,6 @@ from tilegen.plan import (
 )
 from tilegen.scopes import inside_grid, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
-from tilegen.spec.pairs import find_even_rank
 from tilegen.spec.data import (
     ArriveStatement,
     Call,
@@ -68,6 +67,7 @@ from tilegen.spec.data import (
 )
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.pads import is_clipped, pad_of
+from tilegen.spec.pairs import find_even_rank
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
 from tilegen.spec.terms import RoleTerms

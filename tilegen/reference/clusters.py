@@ -21,7 +21,10 @@ def find_along(machine: CtaBatch, axis: int) -> Array:
     found = np.empty((len(machine.ctas), count), np.int64)
     for k, cta in enumerate(machine.ctas):
         first = cta[axis] // count * count
-        found[k] = [numbers.get((*cta[:axis], first + i, *cta[axis + 1 :]), k) for i in range(count)]
+        own = list(cta)
+        for i in range(count):
+            own[axis] = first + i
+            found[k, i] = numbers.get((own[0], own[1], own[2]), k)
     return found
 
 

@@ -244,7 +244,7 @@ def _named(statements: Sequence[Statement], kind: type | UnionType) -> set[str]:
 
 
 def count_arrivals(s: Call | ArriveStatement, threads: int) -> int:
-    """The arrivals that one instance of a statement brings to each barrier that it tells; of cp.async each thread is one.
+    """The arrivals that an instance of a statement brings to each barrier that it tells; of cp.async a thread is one.
 
     ``threads``: of its role.
     """

@@ -24,8 +24,9 @@ class RoleTerms:
 
 @dataclass(frozen=True)
 class BarrierTerms:
-    """Declared mbarriers. ``open``: a wait for phase E is for the one before; the first of all passes. ``pair``: those of
-    the even CTA of a pair serve both.
+    """Declared mbarriers. ``open``: a wait for phase E is for the one before; the first of all passes.
+
+    ``pair``: those of the even CTA of a pair serve both.
     """
 
     name: str

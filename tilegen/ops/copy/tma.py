@@ -50,8 +50,8 @@ from tilegen.plan import (
 )
 from tilegen.scopes import threads_of
 from tilegen.spec.clusters import count_peers, find_peers
-from tilegen.spec.pairs import find_even_rank, is_even
 from tilegen.spec.data import Buffer, Call, Region
+from tilegen.spec.pairs import find_even_rank, is_even
 
 MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled
 MODES = (32, 64, 128)
