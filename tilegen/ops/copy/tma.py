@@ -305,7 +305,8 @@ def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barri
     announce: tuple[Step, ...] = (Arrive(slot, context.announced_bytes),) if context.announced_bytes else ()
     if barrier.pair:  # the even CTA announces the bytes of both, and both report to it
         cluster = context.launch.cluster
-        step, announce = replace(step, rank=find_even_rank(cluster)), when(is_even(cluster), *announce)
+        step = replace(step, rank=find_even_rank(cluster))
+        announce = when(is_even(cluster), *announce) if announce else ()
     body = when(_elected(context, call), *announce, *_walk(boxes, counters, step))
     return _planned(context, formals.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
 
