@@ -72,7 +72,7 @@ class Phases:
         self.starts: dict[int, tuple[Reporter, int, int]] = {}  # agent: the step that last started one, thread, tick
         self.commits_in_text = [_list_commits(role) for role in plan.roles]
         self.commits: dict[int, list[tuple[int, str]]] = {}  # of agents of tcgen05: ticks, and where they are told
-        # By CTA, and column of a clock: the last that was done there from another CTA, when, and by which of its threads
+        # By CTA, and column of a clock: what was done there last from another CTA, when, and by which of its threads
         self.reaching: dict[tuple[int, int], tuple[Reporter, int, int, str]] = {}
         agents = 0
         self.left: dict[str, Array] = {}
@@ -316,8 +316,8 @@ class Phases:
         return "wait: 0", "sync: cta"
 
     def refuse_leftovers(self) -> None:
-        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for what is done in a CTA
-        that may have ended before.
+        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for what is done in a
+        CTA that may have ended before.
         """
         for (cta, column), (site, row, when, verb) in self.reaching.items():
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
