@@ -85,7 +85,7 @@ class TensorClocks:
 
         Others come after nothing whatever their warps know.
         """
-        warps, fenced = np.repeat(np.arange(self.crew.all_warps), _LANES), self.after.any(axis=1)
+        warps, fenced = np.repeat(np.arange(self.crew.all_warps), _LANES), (self.after > 0).sum(axis=1) > 0
         own = [(self.landed[kind][:, None] > self.fenced[kind]).tobytes() for kind in self.landed]
         late = (self.known[warps] > self.after) & fenced[:, None]
         return fenced.tobytes(), late.tobytes(), tuple(own)
