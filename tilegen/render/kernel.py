@@ -108,7 +108,7 @@ def _write_kernel(page: Page) -> dict[str, Any]:
         "builtins": [*(roles[0]["builtins"] if alone else ()), *_cta_builtins(page, used)],
         "first_thread": "tx == 0" if alone else "threadIdx.x == 0", "roles": roles,
         "functions": [name for name in page.functions if name not in before], "barriers": barriers,
-        "tensor": tensor, "meet": barriers.get("meet") or ("__syncthreads" if tensor else ""),
+        "tensor": tensor, "meet": barriers.get("meet") or tensor.get("meet", ""),
         "overlaps": overlaps, "idles": alone and has_idle_threads(plan.roles[0]),
     }  # fmt: skip
 
@@ -129,14 +129,15 @@ def _barrier_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
     declared = [
         {"name": b.name, "slots": b.slots, "arrivals": b.arrivals, "offset_bytes": at} for b, at in shared.barriers
     ]
-    reached = any(_reaches(step) for step in all_steps(page.plan))  # peers may arrive, or bring bytes, from then on
+    # Peers may arrive, or bring bytes, from then on.
+    reached = page.plan.cta_group > 1 or any(_reaches(step) for step in all_steps(page.plan))
     fence, meet = ("fence_mbarrier_init", page.use("sync_cluster")) if reached else ("fence_async", "__syncthreads")
     return {"declared": declared, "init": page.use("mbarrier_init"), "fence": page.use(fence), "meet": meet}
 
 
 def _reaches(step: Step) -> bool:
     """Does a step touch another CTA of the cluster?"""
-    return (isinstance(step, Tma) and step.peers is not None) or (isinstance(step, Arrive) and step.rank is not None)
+    return isinstance(step, Tma | Arrive) and (step.peers is not None or step.rank is not None)
 
 
 def _kernel_params(plan: Plan) -> list[str]:

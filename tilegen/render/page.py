@@ -93,6 +93,11 @@ class Page:
             self.helpers[name] = fold_intrinsic(text)
         return name
 
+    def use_tensor(self, macro: str) -> str:
+        """The same of an instruction on tensor memory, which names how many CTAs it is of: the plan's ``cta_group``."""
+        ctas = self.plan.cta_group
+        return self.use_as(macro if ctas == 1 else f"{macro}_pair", macro, ctas)
+
     def macros(self, template: str) -> Any:
         """The macros of a template. Jinja takes milliseconds to compile one, so only what a plan needs is loaded."""
         if template not in self.modules:

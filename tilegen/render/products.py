@@ -77,14 +77,15 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     ]
     note = f"{shape}, {sums} of {' and '.join(types)}{''.join(majors)}"
     note += f", byte {step.factor} of factors" if args else ""
+    assert step.ctas == page.plan.cta_group, f"a product of {step.ctas} CTAs in a plan of {page.plan.cta_group}"
     args = [*places, f"0x{_encode_instruction(step):08x}u", *args, to_c(step.accumulate)]
-    return str(page.steps.instruction(step.via.prelude, args, note))
+    return str(page.steps.instruction(page.use_tensor(step.via.prelude), args, note))
 
 
 def write_tensor_copy(page: Page, step: TensorCopy, noted: bool) -> str:
     """A call of the function of this shape."""
     args = [pointer(step.dst), _write_descriptor(page, step.src, step.src_lies)]
-    return str(page.steps.instruction(step.via.prelude, args))
+    return str(page.steps.instruction(page.use_tensor(step.via.prelude), args))
 
 
 def _encode_instruction(step: TensorMma) -> int:
@@ -92,9 +93,11 @@ def _encode_instruction(step: TensorMma) -> int:
     atom = find_atom(step.atom)
     (m, n, _), factor = atom.shape, step.factor if atom.factors else 0
     a_along = step.a_lies.along if step.a_lies else "k"  # in tensor memory neighbours of a row are neighbours of a lane
-    return InstructionDescriptor(
-        m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, False, atom.factors, factor, factor
-    ).encode()
+    one = InstructionDescriptor(
+        m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, step.ctas == 2, atom.factors, factor, factor
+    )
+    assert not one.problem(), one.problem()
+    return one.encode()
 
 
 def _write_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:

@@ -15,6 +15,7 @@ from tilegen.plan import (
     MOVE,
     PRODUCTS,
     QUEUES,
+    TENSOR,
     Arrive,
     Await,
     Block,
@@ -152,11 +153,14 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     helper = row.prelude.format(**_blanks(step))
     if isinstance(step, Tma) and step.function:
         helper = page.use_as(f"{row.prelude}_{len(step.at)}d", row.prelude, len(step.at))
+    if isinstance(step, Tma) and step.rank is not None:
+        helper = page.use_as(f"{helper}_pair", "tma_load", len(step.at), 2)
     args = [write_operand(getattr(step, o.field), o, step) for o in row.operands]
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
     args += [to_c(t.where) for t in touched.read if isinstance(step, Move) and t.lies == THREAD and t.where is not True]
     args += [_slot(slot) for slot in touched.slots]
     args += [_mask(step.peers)] if isinstance(step, Tma) and step.peers else []
+    args += [to_c(step.rank)] if isinstance(step, Tma) and step.rank is not None else []
     return str(page.steps.instruction(helper, args))
 
 
@@ -196,9 +200,21 @@ def _mask(peers: Peers) -> str:
 
 
 def _render_arrive(page: Page, step: Arrive, noted: bool) -> str:
-    rank = "" if step.rank is None else to_c(step.rank)
-    landed = QUEUES[step.landed].arrive if step.landed else ""
-    return str(page.steps.arrive(_slot(step.slot), step.bytes, rank, step.slot.barrier.order, landed))
+    """A call of the function that arrives so: at once or by itself, at the own CTA's mbarrier or at others'."""
+    helper, args = "mbarrier_arrive", [_slot(step.slot)]
+    if step.peers and step.landed != TENSOR:
+        raise UnknownStep("the renderer", step)
+    if step.landed:
+        helper = QUEUES[step.landed].arrive
+        if step.peers:
+            helper, args = f"{helper}_to", [*args, _mask(step.peers)]
+        helper = page.use_tensor(helper) if step.landed == TENSOR else helper
+    elif step.rank is not None:
+        helper = f"mbarrier_arrive_peer{'_released' if step.slot.barrier.order == 'cluster' else ''}"
+        args.append(to_c(step.rank))
+    elif step.bytes:
+        helper, args = "mbarrier_expect", [*args, str(step.bytes)]
+    return str(page.steps.instruction(helper, args))
 
 
 def _slot(slot: Slot) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilegen.layouts.core.cells import COLUMN_BYTES
-from tilegen.plan import Plan, Role, TensorMma, all_steps, effects, flatten
+from tilegen.plan import Plan, Role, Stamp, Sync, TensorFence, TensorMma, all_steps, effects, flatten
 from tilegen.render.c_text import end_comment
 from tilegen.render.elections import elect
 from tilegen.render.launch import SharedUse
@@ -25,11 +25,15 @@ def tensor_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
         for m in plan.memories if m.traits.has_cells and m.name in used
     ]  # fmt: skip
     warp, base = find_allocator(plan), fresh("tmem_base", names_taken(page) | {*page.functions})
+    is_paired = plan.cta_group > 1
     return {
         "base": base, "offset_bytes": shared.tensor_base, "memories": memories,
         "warp": f"threadIdx.x / 32 == {warp}" if warp else "threadIdx.x < 32", "columns": plan.tensor_columns,
-        "alloc": page.use("tmem_alloc"), "alloc_done": page.use("tmem_alloc_done"), "free": page.use("tmem_free"),
+        "alloc": page.use_tensor("tmem_alloc"), "alloc_done": page.use_tensor("tmem_alloc_done"),
+        "free": page.use_tensor("tmem_free"),
         "before": page.use("tmem_fence_before"), "after": page.use("tmem_fence_after"),
+        "is_paired": is_paired, "meet": page.use("sync_cluster") if is_paired else "__syncthreads",
+        "have_met": is_paired and all(map(_ends_met, plan.roles)),
     }  # fmt: skip
 
 
@@ -61,6 +65,15 @@ def find_allocator(plan: Plan) -> int:
                 return first // SCOPES["warp"].threads
             first += role.threads
     return 0
+
+
+def _ends_met(role: Role) -> bool:
+    """Is the last that a role does to meet the cluster, which it tells what it did to tensor memory?"""
+    meet = (Sync("cluster"),)
+    if _touches(role):
+        meet = (TensorFence("before"), *meet, TensorFence("after"))
+    steps = tuple(s for s in role.steps if not isinstance(s, Stamp))
+    return steps[-len(meet) :] == meet
 
 
 def _multiplies(role: Role) -> bool:

@@ -314,16 +314,15 @@ PRELUDE = frozenset(
     wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
     tmem_load_1 tmem_load_2 tmem_load_4 tmem_load_8 tmem_load_16 tmem_load_32 tmem_load_64 tmem_load_128
     tmem_store_1 tmem_store_2 tmem_store_4 tmem_store_8 tmem_store_16 tmem_store_32 tmem_store_64 tmem_store_128
-    is_elected tmem_alloc tmem_alloc_done tmem_free tmem_fence_before tmem_fence_after tmem_wait_load tmem_wait_store
-    tcgen05_descriptor tcgen05_mma_f16 tcgen05_mma_tf32 tcgen05_mma_i8 tcgen05_mma_f8f6f4 tcgen05_mma_mxf8f6f4
-    tcgen05_mma_f16_cells tcgen05_mma_tf32_cells tcgen05_mma_i8_cells tcgen05_mma_f8f6f4_cells
-    tcgen05_cp_32x128b_warpx4 tcgen05_commit
+    is_elected tmem_fence_before tmem_fence_after tmem_wait_load tmem_wait_store tcgen05_descriptor
     stamp_clock stamp_place stamp_begin stamp_end
     """.split()  # noqa: SIM905
 )
-# One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types.
+# One for each N and each way in which a and b lie; one for each type of elements, and so many; one for each two types;
+# one for one CTA, and one for a pair.
 _OF_MANY = re.compile(
-    r"(wgmma_m64n\d+k\d+_\w+|red_(global|shared)_\w+|tma_reduce_[a-z]+_[1-5]d|keep_register|(u?int|float|double)_(cut_)?to_u?int\d+)\Z"
+    r"(wgmma_m64n\d+k\d+_\w+|red_(global|shared)_\w+|tma_reduce_[a-z]+_[1-5]d|keep_register|(u?int|float|double)_(cut_)?to_u?int\d+"
+    r"|tmem_(alloc|alloc_done|free)(_pair)?|tcgen05_(mma|cp|commit)(_\w+)?|tma_load_[1-5]d_pair)\Z"
 )
 
 
