@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.interpret.tensor_plans import AFTER, BEFORE, ROW_BYTES, ROWS, Gemm, elected, lies, tensor_memory, warp
-from tilegen.index import Var, add, equal, less, mod, mul
+from tilegen.index import Index, Var, add, equal, less, mod, mul
 from tilegen.layouts import find_atom
 from tilegen.plan import (
     TENSOR,
@@ -33,20 +33,43 @@ from tilegen.plan import (
 )
 
 CTAS = 2
-BOTH = Peers(0b11)
-cbx = Var("cbx", CTAS)
-IS_EVEN = equal(cbx, 0)
 
 
 @dataclass(frozen=True)
 class Pairs(Gemm):
-    """C[256 tiles, n] = A[256 tiles, K] B[n, K] by one pair: CTA r has rows 128 r of A and C, and n / 2 rows of B."""
+    """C[256 tiles, n] = A[256 tiles, K] B[n, K] by each pair of a cluster, a part of C's rows each.
+
+    CTA r of a pair has 128 rows of a tile from 128 r on, of A and C, and n / 2 rows of B.
+    """
 
     atom: str = "tcgen05.m256n64k16.f32.bf16.bf16"
+    pairs: int = 1
 
     @property
     def rows(self) -> int:
-        return ROWS * CTAS * self.tiles
+        return ROWS * CTAS * self.tiles * self.pairs
+
+    @property
+    def cbx(self) -> Var:
+        return Var("cbx", CTAS * self.pairs)
+
+    @property
+    def even(self) -> Index:
+        """The rank of the even CTA of a pair."""
+        return mul(self.cbx // CTAS, CTAS)
+
+    @property
+    def both(self) -> Peers:
+        return Peers(0b11, self.even)
+
+    @property
+    def rank(self) -> Index:
+        """Of a CTA in its pair: 0 or 1."""
+        return mod(self.cbx, CTAS)
+
+    @property
+    def is_even(self) -> Index:
+        return equal(self.rank, 0)
 
 
 def plan_pairs(gemm: Pairs) -> Plan:
@@ -69,15 +92,16 @@ def plan_pairs(gemm: Pairs) -> Plan:
     s = add(mul(t, trips), k)
     stage, use = mod(s, gemm.stages), s // gemm.stages
     slot, turn = mod(t, gemm.accumulators), t // gemm.accumulators
-    first = add(mul(t, ROWS * CTAS), mul(cbx, ROWS))  # row of the CTA's half
+    rank, even, both = gemm.rank, gemm.even, gemm.both
+    first = add(mul(add(mul(gemm.cbx // CTAS, gemm.tiles), t), ROWS * CTAS), mul(rank, ROWS))  # row of the CTA's half
 
     bring = (
         Await(Slot(free, stage), mod(add(use, 1), 2)),
         elected(
-            When(IS_EVEN, (Arrive(Slot(full, stage), CTAS * sum(m.box_bytes for m in maps)),)),
-            Tma(maps[0], (first, mul(k, gemm.depth)), sa[mul(stage, ROWS * gemm.depth)], Slot(full, stage), rank=0),
-            Tma(maps[1], (mul(cbx, half), mul(k, gemm.depth)), sb[mul(stage, half * gemm.depth)], Slot(full, stage),
-                rank=0),
+            When(gemm.is_even, (Arrive(Slot(full, stage), CTAS * sum(m.box_bytes for m in maps)),)),
+            Tma(maps[0], (first, mul(k, gemm.depth)), sa[mul(stage, ROWS * gemm.depth)], Slot(full, stage), rank=even),
+            Tma(maps[1], (mul(rank, half), mul(k, gemm.depth)), sb[mul(stage, half * gemm.depth)], Slot(full, stage),
+                rank=even),
         ),
     )  # fmt: skip
     depth = find_atom(gemm.atom).shape[2]
@@ -92,11 +116,11 @@ def plan_pairs(gemm: Pairs) -> Plan:
     )  # fmt: skip
     multiply = (
         Await(Slot(full, stage), mod(use, 2)), AFTER,
-        elected(*products, Arrive(Slot(free, stage), landed=TENSOR, peers=BOTH)),
+        elected(*products, Arrive(Slot(free, stage), landed=TENSOR, peers=both)),
     )  # fmt: skip
     sums = (
         Await(Slot(read, slot), mod(add(turn, 1), 2)), AFTER, Repeat(k, trips, multiply),
-        elected(Arrive(Slot(done, slot), landed=TENSOR, peers=BOTH)),
+        elected(Arrive(Slot(done, slot), landed=TENSOR, peers=both)),
     )  # fmt: skip
     move = (
         Move(h[0], acc[mul(warp, 32), add(mul(slot, n), mul(p, width))], width, via=TENSOR_LOAD), Wait(TENSOR_LOADS),
@@ -104,17 +128,17 @@ def plan_pairs(gemm: Pairs) -> Plan:
     )  # fmt: skip
     leave = (
         Await(Slot(done, slot), mod(turn, 2)), AFTER, Repeat(p, n // width, move), BEFORE, Sync("role"),
-        elected(Arrive(Slot(read, slot), rank=0), threads=ROWS),
+        elected(Arrive(Slot(read, slot), rank=even), threads=ROWS),
     )  # fmt: skip
     end: tuple[Step, ...] = (Sync("cluster"),)
     roles = (
         Role("load", 32, (Repeat(t, gemm.tiles, (Repeat(k, trips, bring),)), *end)),
-        Role("mma", 32, (When(IS_EVEN, (Repeat(t, gemm.tiles, sums),)), *end)),
+        Role("mma", 32, (When(gemm.is_even, (Repeat(t, gemm.tiles, sums),)), *end)),
         Role("idle", 64, end),  # so that the next begins at a warpgroup
         Role("store", ROWS, (Repeat(t, gemm.tiles, leave), *end)),
     )
     memories = (A, B, C, sa, sb, acc, h)
     return Plan(
-        "pairs", "sm_100a", (CTAS, 1, 1), memories, roles, cluster=(CTAS, 1, 1), barriers=(full, free, done, read),
-        tensor_columns=columns, cta_group=CTAS,
+        "pairs", "sm_100a", (CTAS * gemm.pairs, 1, 1), memories, roles, cluster=(CTAS * gemm.pairs, 1, 1),
+        barriers=(full, free, done, read), tensor_columns=columns, cta_group=CTAS,
     )  # fmt: skip

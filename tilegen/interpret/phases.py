@@ -72,7 +72,7 @@ class Phases:
         self.starts: dict[int, tuple[Reporter, int, int]] = {}  # agent: the step that last started one, thread, tick
         self.commits_in_text = [_list_commits(role) for role in plan.roles]
         self.commits: dict[int, list[tuple[int, str]]] = {}  # of agents of tcgen05: ticks, and where they are told
-        # By CTA, and column of a clock: the last that was done there from another CTA, when, and by which of its threads
+        # By CTA, and column of a clock: what was done there last from another CTA, when, and by which of its threads
         self.reaching: dict[tuple[int, int], tuple[Reporter, int, int, str]] = {}
         agents = 0
         self.left: dict[str, Array] = {}
@@ -159,9 +159,7 @@ class Phases:
     def deliver(self, slots: SlotsOfCtas, agent: Array, amount: int, group: Group, site: Reporter) -> None:
         """TMA reports the bytes that it has brought to a CTA for each thread that started it.
 
-        To another CTA only when the phase before is known to be complete there: else they may count for that. The
-        facts that a thread of another CTA knew hold when its bytes are there. They may come before those who announce
-        them: only once all have arrived are there too many.
+        To another CTA only when the phase before is known to be complete there: else they may count for that.
         """
         barrier, slot, cta = slots.barrier, slots.slot, slots.cta
         name, at = barrier.name, (cta, slot)
@@ -174,18 +172,22 @@ class Phases:
         np.subtract.at(self.missing[name], at, amount)
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
-        if (far := np.flatnonzero(cta != group.cta)).size:
-            self._refuse_surplus(barrier, at, far, site)
-            facts = self.clocks.past(group.warp[far])[:, self.crew.seats :]
-            np.maximum.at(self.gained[name][..., self.crew.seats :], (cta[far], slot[far]), facts)
         self._bring(barrier, agent, site)
 
-    def _refuse_surplus(self, barrier: Barrier, at: tuple[Array, Array], far: Array, site: Reporter) -> None:
-        """Raise where bytes from another CTA (the rows ``far``) are more than a phase can still wait for."""
+    def vouch(self, slots: SlotsOfCtas, group: Group) -> None:
+        """The facts that threads know hold when what they load is there: told by its bytes, whoever announces them."""
+        facts = self.clocks.past(group.warp)[:, self.crew.seats :]
+        np.maximum.at(self.gained[slots.barrier.name][..., self.crew.seats :], (slots.cta, slots.slot), facts)
+
+    def refuse_surplus(self, slots: SlotsOfCtas, site: Reporter) -> None:
+        """Raise where more bytes have come than a phase can wait for: they may come before their announcement, not
+        after all have arrived.
+        """
+        barrier, at = slots.barrier, (slots.cta, slots.slot)
         left, missing = self.left[barrier.name][at], self.missing[barrier.name][at]
         surplus = (missing < -MOST_BYTES) | ((left == 0) & (missing < 0))
-        if surplus[far].any():
-            row = int(far[np.argmax(surplus[far])])
+        if surplus.any():
+            row = int(np.argmax(surplus))
             what = f"{-int(missing[row])} bytes more than phase {int(self.phase[barrier.name][at][row])}"
             site.fail(MISCOUNTED, f"brings {what} of {self._call(barrier, int(at[1][row]))} waits for", row)
 
@@ -316,8 +318,8 @@ class Phases:
         return "wait: 0", "sync: cta"
 
     def refuse_leftovers(self) -> None:
-        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for what is done in a CTA
-        that may have ended before.
+        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for what is done in a
+        CTA that may have ended before.
         """
         for (cta, column), (site, row, when, verb) in self.reaching.items():
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
