@@ -157,7 +157,7 @@ def call_of(plan: Plan, lies: MatrixDescriptor) -> str:
     """What a product of an operand that lies so calls."""
 
     def other(x: object) -> object:
-        return lies if isinstance(x, MatrixDescriptor) and x.rows == 128 else None
+        return replace(lies, rows=128) if isinstance(x, MatrixDescriptor) and x.rows == 128 else None
 
     found = re.search(r"(tcgen05_descriptor<[^>]*>)\(sa\)", render(change_parts(plan, other)))
     assert found
