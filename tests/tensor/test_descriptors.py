@@ -73,10 +73,11 @@ def test_every_atom_has_its_descriptor() -> None:
     for atom in (a for a in ATOMS if a.kind == "tcgen05"):
         m, n, _ = atom.shape
         for a_along, b_along in product(("k", "mn"), repeat=2):
-            own = InstructionDescriptor(m, n, atom.a, atom.b, atom.c, a_along, b_along, factors=atom.factors)
+            types, is_paired = (atom.a, atom.b, atom.c), atom.ctas == 2
+            own = InstructionDescriptor(m, n, *types, a_along, b_along, is_paired, atom.factors)
             assert own.kind == atom.ptx_kind
             is_across = own.b_along == "mn" and SIZES.get(atom.b, 1) == 1
-            assert bool(own.problem()) == (is_across and n % 16 > 0)  # bytes along N: steps of 16
+            assert bool(own.problem()) == (is_across and n % (16 * atom.ctas) > 0)  # bytes along N: twice the steps
             wanted = sums[atom.c], formats[atom.a], formats[atom.b], a_along == "mn", b_along == "mn", n // 8, m // 16
             scaled = wanted[1:] if atom.factors else wanted  # their type stands in bit 23, in the place of the sums'
             assert read_instruction(own.encode() & ~(bool(atom.factors) << 23))[-len(scaled) :] == scaled

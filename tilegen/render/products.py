@@ -77,8 +77,7 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     ]
     note = f"{shape}, {sums} of {' and '.join(types)}{''.join(majors)}"
     note += f", byte {step.factor} of factors" if args else ""
-    assert step.ctas == page.plan.cta_group, f"a product of {step.ctas} CTAs in a plan of {page.plan.cta_group}"
-    args = [*places, f"0x{_encode_instruction(step):08x}u", *args, to_c(step.accumulate)]
+    args = [*places, f"0x{_encode_instruction(step, page.plan.cta_group):08x}u", *args, to_c(step.accumulate)]
     return str(page.steps.instruction(page.use_tensor(step.via.prelude), args, note))
 
 
@@ -88,13 +87,15 @@ def write_tensor_copy(page: Page, step: TensorCopy, noted: bool) -> str:
     return str(page.steps.instruction(page.use_tensor(step.via.prelude), args))
 
 
-def _encode_instruction(step: TensorMma) -> int:
-    """The descriptor of the instruction that a step is."""
+def _encode_instruction(step: TensorMma, ctas: int) -> int:
+    """The descriptor of the instruction that a step is, in a plan whose instructions are of so many CTAs."""
     atom = find_atom(step.atom)
     (m, n, _), factor = atom.shape, step.factor if atom.factors else 0
+    rows = step.a_lies.rows * ctas if step.a_lies else m
+    assert (atom.ctas, step.ctas, rows, step.columns) == (ctas, ctas, m, n), f"{step.atom} in a plan of {ctas} CTAs"
     a_along = step.a_lies.along if step.a_lies else "k"  # in tensor memory neighbours of a row are neighbours of a lane
     one = InstructionDescriptor(
-        m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, step.ctas == 2, atom.factors, factor, factor
+        m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, ctas == 2, atom.factors, factor, factor
     )
     assert not one.problem(), one.problem()
     return one.encode()
