@@ -44,6 +44,12 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "e5m2, b by columns": WIDE | {"dtype": "float8_e5m2", "result": "float16", "orders": ("row", "col", "row")},
     "int8": WIDE | {"dtype": "int8", "result": "int32", "orders": ("row", "col", "row")},
     "int8, rounded": WIDE | EPILOGUE | {"dtype": "int8", "result": "bfloat16"},
+    "in pairs": WIDE | {"cluster": 2, "orders": ("row", "col", "row")},
+    "in pairs, a batch": WIDE | {"cluster": 2, "batch": 3},
+    "in pairs, nothing divides": {"m": 400, "n": 264, "k": 136, "cluster": 2},
+    "in pairs, one without rows": {"m": 384, "n": 512, "k": 128, "cluster": 2, "tile": [128, 256, 64], "ctas": 4},
+    "in pairs, an epilogue": WIDE | EPILOGUE | {"cluster": 2, "overlap": "previous"},
+    "in pairs, int8": WIDE | {"dtype": "int8", "result": "int32", "orders": ("row", "col", "row"), "cluster": 2},
     "tf32": WIDE | {"dtype": "float32", "math": "tf32", "orders": ("row", "col", "row")},
 }  # fmt: skip
 

@@ -164,7 +164,7 @@ class _Turns:
 
 
 def _take_turns(work: Work, arch: str) -> _Turns:
-    (bm, bn, bk), tiles, sm_count = work.tile, work.tiles, typical_device(arch).sm_count
+    (bm, _, bk), tiles, sm_count = work.tile, work.tiles, typical_device(arch).sm_count
     staged = work.stages * bk * (bm + work.own_columns) * work.factor_bytes
     by_shared = ARCHES[arch].max_shared_bytes_per_cta // (staged + _count_beside(work, staged))
     by_registers = _fit_registers(work, ARCHES[arch])

@@ -51,7 +51,7 @@ class Tcgen05Recipe(Recipe):
         return min(_ACCUMULATORS, memory.columns // self.tile[1]) if memory else 0
 
     def fits(self, p: Problem, arch: Arch) -> bool:
-        (bm, bn, bk), size = self.tile, bytes_of(p.a.dtype)
+        (bm, _, bk), size = self.tile, bytes_of(p.a.dtype)
         is_whole = bm == _ROWS and bk * size % 32 == 0 and self.find_atom(p) is not None
         out = _OUTS * bm * self.panel * bytes_of(p.d.dtype)
         taken = self.staged_bytes(p) + out + 16 * (self.stages + _ACCUMULATORS)
