@@ -204,6 +204,12 @@ def _of_box(step: Tma) -> Iterator[Change]:
         yield "box", f"{step.map.name}: a row on, and back", (replace(step, at=(*outer, add(row, 1), back)),)
     if step.function:
         yield "atomic stored", f"{step.map.name}: a box", (replace(step, function=""),)
+    if step.rank is not None:
+        yield "other peers", f"{step.map.name}: reported to the own CTA", (replace(step, rank=None),)
+    yield from _of_peers(step)
+
+
+def _of_peers(step: Tma | Arrive) -> Iterator[Change]:
     for k in range(step.peers.bits.bit_length() if step.peers else 0):
         if step.peers.bits >> k & 1:
             fewer = replace(step.peers, bits=step.peers.bits & ~(1 << k))
@@ -220,7 +226,8 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
     if step.rank is not None:
         yield "other peers", f"{step.slot.barrier.name} of the own CTA", (replace(step, rank=None),)
     if step.landed:
-        yield "arrival dropped", f"{step.slot.barrier.name}: it comes at once", (replace(step, landed=""),)
+        yield "arrival dropped", f"{step.slot.barrier.name}: it comes at once", (replace(step, landed="", peers=None),)
+    yield from _of_peers(step)
     is_plain = step.rank is None and not step.landed  # others announce nothing
     for announced in {0: "", step.bytes // 2: "", step.bytes + 16: ""} if is_plain else ():
         if announced == step.bytes:

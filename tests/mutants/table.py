@@ -49,7 +49,7 @@ SIZES = {
     "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320}, "gemm_fp8": {"M": 256, "N": 512, "K": 768, "C": 3},
     "gemm_int8_rows": {"M": 128, "N": 384, "K": 512},
     "gemm_w8a16": {"M": 128, "N": 384, "K": 1280},
-    "hgemm_cluster": {"M": 512, "N": 512, "K": 320},
+    "hgemm_blackwell_pair": {"M": 768, "N": 256, "K": 448, "C": 2}, "hgemm_cluster": {"M": 512, "N": 512, "K": 320},
     "hgemm_persistent": {"M": 256, "N": 512, "K": 384, "C": 3}, "hgemm_ring": {"M": 256, "N": 512, "K": 320, "C": 3},
     "hgemm_roles": {"M": 384, "N": 256, "K": 640},
     "hgemm_step4": {"M": 256, "N": 384, "K": 160}, "sgemm_step1": {"M": 256, "N": 384, "K": 160},

@@ -21,7 +21,7 @@ LANES, COLUMN_BYTES = 128, 4  # PTX ISA, "Tensor Memory Addressing"
 ALLOCATED = (32, 64, 128, 256, 512)  # columns: PTX ISA, tcgen05.alloc
 
 
-@dataclass
+@dataclass(eq=False)  # one is itself alone: a list of them is searched for it
 class TensorSum:
     """Accumulators, a row of ``at`` for each, as they were ``before``, with products that are still to be added.
 
