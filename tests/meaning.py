@@ -179,6 +179,11 @@ def hgemm_blackwell(A: Array, B: Array) -> Array:
     return A @ B
 
 
+@means({"M": 256, "N": 256, "K": 64, "C": 2}, {"M": 512, "N": 512, "K": 128, "C": 4}, largest=1e15)
+def hgemm_blackwell_pair(A: Array, B: Array) -> Array:
+    return A @ B
+
+
 @means({"M": 128, "N": 224, "K": 128, "C": 1}, {"M": 256, "N": 448, "K": 256, "C": 3}, largest=1e30)
 def gemm_mxfp8(A: Array, B: Array, FA: Array, FB: Array) -> Array:
     """Four factors along K for each of 32 rows lie side by side."""

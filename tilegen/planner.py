@@ -67,6 +67,7 @@ from tilegen.spec.data import (
 )
 from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.pads import is_clipped, pad_of
+from tilegen.spec.pairs import find_even_rank
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 from tilegen.spec.program import Program
 from tilegen.spec.terms import RoleTerms
@@ -95,7 +96,7 @@ def plan_spec(spec: Spec) -> Plan:
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
         spec.cluster, tuple(operations.values()), (*spec.notes, *say_unordered(spec)),
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
-        spec.overlaps, find_trust(spec), count_tensor_columns(spec),
+        spec.overlaps, find_trust(spec), count_tensor_columns(spec), spec.cta_group,
     )  # fmt: skip
 
 
@@ -238,9 +239,12 @@ class _Builder:
         thread, count = threads_of(s.scope, self.part.threads)
         first: Index = True if s.scope == "thread" else equal(thread, 0)
         if not s.to:
-            arrive = Arrive(slot, landed=s.landed, line=line)
+            rank = find_even_rank(self.spec.cluster) if slot.barrier.pair and not s.landed else None
+            arrive = Arrive(slot, landed=s.landed, rank=rank, line=line)
             return when(s.when, *when(first, *((arrive,) if s.landed else self.fence(arrive))))
         peers = find_peers(self.spec.cluster, s.to)
+        if s.landed:
+            return when(s.when, *when(first, Arrive(slot, landed=s.landed, line=line, peers=peers)))
         (rank, *more), many = peers.ranks(), count_peers(self.spec.cluster, s.to)
         step = sub(more[0], rank)
         if count >= many:  # the first threads tell a CTA each

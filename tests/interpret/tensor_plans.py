@@ -75,6 +75,10 @@ class Gemm:
         return element_type(find_atom(self.atom), operand)
 
     @property
+    def rows(self) -> int:
+        return ROWS * self.tiles
+
+    @property
     def depth(self) -> int:
         """Elements of a tile along K."""
         return ROW_BYTES // DTYPES[self.dtype("A")].bytes
@@ -82,7 +86,7 @@ class Gemm:
     def draw(self, seed: int = 1) -> dict[str, Array]:
         """Small whole numbers, whose products no order of sums rounds."""
         random, found = np.random.default_rng(seed), {}
-        for operand, rows in (("A", ROWS * self.tiles), ("B", self.n)):
+        for operand, rows in (("A", self.rows), ("B", self.n)):
             dtype = self.dtype(operand)
             values = random.integers(0 if dtype == "uint8" else -3, 4, (rows, self.depth * self.trips))
             found[operand] = values.astype(numpy_dtype(dtype))

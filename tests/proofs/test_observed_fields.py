@@ -10,6 +10,7 @@ from pathlib import Path as File
 from typing import Any
 
 import tilegen
+from tests.interpret.pair_plans import Pairs, plan_pairs
 from tilegen import plan as plan_room
 from tilegen.index import Formula, Var, add, every, less
 from tilegen.plan import Plan
@@ -92,6 +93,15 @@ def test_every_field_that_holds_an_index_is_asked() -> None:
     places = find_places()
     assert len(places) > 20
     assert [place for place, found in places.items() if not is_asked(place[0], *found)] == []
+
+
+def test_ranks_of_pairs_are_asked() -> None:
+    """Whom a load reports to, whom a commit tells, and whose barrier a thread arrives at."""
+    spec, plan = tilegen.load(SPECS / "hgemm_cluster.yaml"), plan_pairs(Pairs(pairs=2))
+    ranks = {("Tma", "rank"), ("Peers", "first"), ("Arrive", "rank")}
+    found = {key: ("roles", *path) for key, path in list_leaves(plan.roles) if key in ranks}
+    assert found.keys() == ranks
+    assert [key for key, path in found.items() if not is_asked("plan", spec, plan, path)] == []
 
 
 def test_every_exception_is_a_field() -> None:

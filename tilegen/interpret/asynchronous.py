@@ -14,12 +14,13 @@ from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENC
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Virtual, fetch
 from tilegen.interpret.order import Shadow
+from tilegen.interpret.pairs import even_of, peer_of
 from tilegen.interpret.phases import SlotsOfCtas
 from tilegen.interpret.pooled import Holding, Shared
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site
-from tilegen.interpret.slots import check_queue, peer_of, slot_of
+from tilegen.interpret.slots import check_queue, slot_of
 from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.updaters import NEVER
 from tilegen.interpret.updates import check_box_update
@@ -180,18 +181,25 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     phases, group = site.machine.phases, site.group
     slot = slot_of(step.done, site)
     ctas = [peer_of(rank, site) for rank in step.peers.ranks()] if step.peers else [group.cta]
+    told = ctas if step.rank is None else [even_of(step.rank, site)]
     log, started = site.machine.log, {}
     if log is not None:
-        phase = phases.current(SlotsOfCtas(step.done.barrier, slot, ctas[0]))
+        phase = phases.current(SlotsOfCtas(step.done.barrier, slot, told[0]))
         started = log.load(step, (step.map.memory.name, shared.name), slot, ctas, phase, site)
-    for cta in ctas:
+    for there, cta in zip(ctas, told, strict=True):
         slots = SlotsOfCtas(step.done.barrier, slot, cta)
         agent = phases.agent_of(slots)
-        site.clocks.ticks[agent] += 1
-        _fill(step, shared, cells + (cta - group.cta)[:, None] * (shared.pool.bytes // shared.size), bits, agent, site)
+        np.add.at(site.clocks.ticks, agent, 1)
+        phases.reach(there, agent, "loads", site)
+        at = cells + (there - group.cta)[:, None] * (shared.pool.bytes // shared.size)
+        _fill(step, shared, at, bits, agent, site)
         if log is not None:
             log.land(step, started, slot, cta, phases.current(slots), site)
+        if step.rank is not None:
+            phases.vouch(slots, group)
         phases.deliver(slots, agent, step.map.box_bytes, group, site.narrow(group))
+        if step.rank is not None:
+            phases.refuse_surplus(slots, site.narrow(group))
 
 
 def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -> None:

@@ -46,7 +46,8 @@ class Event:
     """What the threads of a role did in one CTA; the other fields are those that ``what`` has a use for.
 
     ``op`` is the plan's operation (-1: none) and ``line`` that of the spec (0: the op's). ``threads`` took part: so
-    many arrivals. ``barrier``, ``slot`` and ``phase`` say where, in the CTAs ``there``; a wait at an open barrier for
+    many arrivals. ``barrier``, ``slot`` and ``phase`` say where, in the CTAs ``there``, which of a copy that is
+    started are those that it goes to; a wait at an open barrier for
     what nobody has to do is for phase -1. ``phase`` of a sync of several roles: how many there were before. ``bytes``
     are announced by an arrival, else moved. ``names``: the memories that are read, and the one that is written.
     ``scope`` of a sync, or the queue of what is in flight; ``pending``: how many of its groups may be so still.

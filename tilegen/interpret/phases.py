@@ -72,8 +72,8 @@ class Phases:
         self.starts: dict[int, tuple[Reporter, int, int]] = {}  # agent: the step that last started one, thread, tick
         self.commits_in_text = [_list_commits(role) for role in plan.roles]
         self.commits: dict[int, list[tuple[int, str]]] = {}  # of agents of tcgen05: ticks, and where they are told
-        self.reached = np.zeros((len(crew.ctas), crew.seats), np.int32)  # the epoch of a seat's last arrival
-        self.reachers: dict[tuple[int, int], tuple[Reporter, int]] = {}  # CTA and seat of another: the step, its thread
+        # By CTA, and column of a clock: what was done there last from another CTA, when, and by which of its threads
+        self.reaching: dict[tuple[int, int], tuple[Reporter, int, int, str]] = {}
         agents = 0
         self.left: dict[str, Array] = {}
         self.missing: dict[str, Array] = {}
@@ -132,20 +132,29 @@ class Phases:
             site.fail(MISCOUNTED, message, row)
         if (self.missing[name][at] > MOST_BYTES).any():
             site.fail(MISCOUNTED, f"{name} waits for more than {MOST_BYTES} bytes at once", 0)
-        known = self.clocks.past(group.warp)
+        known, far = self.clocks.past(group.warp), np.flatnonzero(cta != group.cta)
         if work is not None:
             known[:, : self.crew.seats] = work.known[:, : self.crew.seats]  # facts hold whoever tells them
+            known[far] = self.clocks.without_accesses(known[far])
             np.maximum.at(self.gained[name], at, known)
+            has_begun = self.clocks.ticks[work.agent] > 0
+            self.reach(cta, np.where(has_begun, work.agent, self.agent_of(slots)), "arrives", site)
             self._bring(barrier, work.agent, site)
             return
-        far = np.flatnonzero(cta != group.cta)
         if barrier.order == "cta":
             known[far] = self.clocks.without_accesses(known[far])
         np.maximum.at(self.gained[name], at, known)
-        np.maximum.at(self.reached, (cta, group.seat), self.clocks.now(group))
+        now = self.clocks.now(group)
         for row in far.tolist():
-            self.reachers[int(cta[row]), int(group.seat[row])] = site, row
+            column = self.crew.epochs[-1] + int(group.seat[row])
+            self.reaching[int(cta[row]), column] = site, row, int(now[row]), "arrives"
         self._complete(barrier, site)
+
+    def reach(self, cta: Array, agent: Array, verb: str, site: Reporter) -> None:
+        """An agent for each thread does something in a CTA, maybe not its own, which must not end before it is done."""
+        for row in np.flatnonzero(self.crew.cta_of[agent] != cta).tolist():
+            column, tick = int(self.crew.seat_of[agent[row]]), int(self.clocks.ticks[agent[row]])
+            self.reaching[int(cta[row]), column] = site, row, tick, verb
 
     def deliver(self, slots: SlotsOfCtas, agent: Array, amount: int, group: Group, site: Reporter) -> None:
         """TMA reports the bytes that it has brought to a CTA for each thread that started it.
@@ -164,6 +173,23 @@ class Phases:
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
         self._bring(barrier, agent, site)
+
+    def vouch(self, slots: SlotsOfCtas, group: Group) -> None:
+        """The facts that threads know hold when what they load is there: told by its bytes, whoever announces them."""
+        facts = self.clocks.past(group.warp)[:, self.crew.seats :]
+        np.maximum.at(self.gained[slots.barrier.name][..., self.crew.seats :], (slots.cta, slots.slot), facts)
+
+    def refuse_surplus(self, slots: SlotsOfCtas, site: Reporter) -> None:
+        """Raise where more bytes have come than a phase can wait for: they may come before their announcement, not
+        after all have arrived.
+        """
+        barrier, at = slots.barrier, (slots.cta, slots.slot)
+        left, missing = self.left[barrier.name][at], self.missing[barrier.name][at]
+        surplus = (missing < -MOST_BYTES) | ((left == 0) & (missing < 0))
+        if surplus.any():
+            row = int(np.argmax(surplus))
+            what = f"{-int(missing[row])} bytes more than phase {int(self.phase[barrier.name][at][row])}"
+            site.fail(MISCOUNTED, f"brings {what} of {self._call(barrier, int(at[1][row]))} waits for", row)
 
     def note_commits(self, barrier: Barrier, agents: Array) -> None:
         """What these agents have done up to now is told at a barrier."""
@@ -292,14 +318,14 @@ class Phases:
         return "wait: 0", "sync: cta"
 
     def refuse_leftovers(self) -> None:
-        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for arrivals in a CTA
-        that may have ended before them.
+        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for what is done in a
+        CTA that may have ended before.
         """
-        for (cta, seat), (site, row) in self.reachers.items():
+        for (cta, column), (site, row, when, verb) in self.reaching.items():
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
-            if not (self.clocks.known[warps, self.crew.epochs[-1] + seat] >= self.reached[cta, seat]).any():
+            if not (self.clocks.known[warps, column] >= when).any():
                 where = f"CTA {self.crew.ctas[cta]}"
-                message = f"arrives in {where}, which may have ended: none of its threads has waited for that"
+                message = f"{verb} in {where}, which may have ended: none of its threads has waited for that"
                 site.fail(ENDED, message, row, insert=("sync: cluster",))
         for agent, (site, row, tick) in self.starts.items():
             cta = (agent - self.crew.all_warps) // self.crew.agents

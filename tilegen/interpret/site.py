@@ -165,9 +165,10 @@ class Site:
         warp = lane = NOBODY
         if thread is not None:
             thread %= len(group)  # trips that run together have all the threads once more each
-            cta = group.crew.ctas[int(group.cta[thread])]
-            warp, lane = int(group.warp[thread]) % group.crew.warps, int(group.lane[thread])
+            own, warp = divmod(int(group.warp[thread]), group.crew.warps)
+            cta, lane, there = group.crew.ctas[own], int(group.lane[thread]), int(group.cta[thread])
             where = [f"CTA {cta}", f"warp {warp}", f"lane {lane}"]
+            where += [] if there == own else [f"in CTA {group.crew.ctas[there]}"]
         if self.op >= 0:
             where.insert(0, f"op {self.op + 1}")
         where += [f"{name} = {value}" for name, value in loops.items()]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from tilegen.access import distinct
-from tilegen.index import Index
 from tilegen.interpret.address import value_of
 from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS
+from tilegen.interpret.pairs import peer_of, refuse_odd
 from tilegen.interpret.phases import SlotsOfCtas, Work
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups, require_whole_warps
@@ -41,16 +41,6 @@ def slot_of(slot: Slot, site: Site) -> Array:
     return value
 
 
-def peer_of(rank: Index, site: Site) -> Array:
-    """The simulated CTA of a rank in each thread's cluster."""
-    value, crew = site.group.spread(value_of(read_text(rank), site)), site.group.crew
-    bad = (value < 0) | (value >= np.prod(crew.cluster))
-    if bad.any():
-        row = int(bad.argmax())
-        site.fail(OUT_OF_BOUNDS, f"no CTA of a cluster of {crew.cluster} has rank {int(value[row])}", row)
-    return crew.peer(site.group.cta, value)
-
-
 def arrive(step: Arrive, site: Site) -> None:
     """Each thread announces the bytes and arrives; or its copies do, when they have landed."""
     slot = slot_of(step.slot, site)
@@ -71,18 +61,25 @@ def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
     check_queue("arrive", step.landed, site)
     if not QUEUES[step.landed].arrive or step.bytes or step.rank is not None:
         site.fail(MALFORMED, f"what lands in {step.landed} does not arrive so")
+    if step.peers and step.landed != TENSOR:
+        site.fail(MALFORMED, f"what lands in {step.landed} arrives in its own CTA alone")
     phases, group = site.machine.phases, site.group
-    slots = SlotsOfCtas(step.slot.barrier, slot, group.cta)
+    ctas = [peer_of(rank, site) for rank in step.peers.ranks()] if step.peers else [group.cta]
     if step.landed == TENSOR:
-        work = site.machine.cores.commit(group, phases.agent_of(slots), site)
+        if site.machine.plan.cta_group == 2:
+            refuse_odd("tcgen05.commit", site)
         site.machine.flights.commit(TENSOR, group)
         site.machine.flights.land(TENSOR, 0, group)
-        phases.note_commits(step.slot.barrier, work.agent)
-    else:
-        work = _hand_over(step.landed, phases.agent_of(slots), site)
-    if site.machine.log is not None:
-        site.machine.log.arrive(step, slot, group.cta, phases.current(slots), site)
-    phases.arrive(slots, 0, group, site, work)
+    for cta in ctas:
+        slots = SlotsOfCtas(step.slot.barrier, slot, cta)
+        if step.landed == TENSOR:
+            work = site.machine.cores.commit(group, phases.agent_of(slots), site)
+            phases.note_commits(step.slot.barrier, work.agent)
+        else:
+            work = _hand_over(step.landed, phases.agent_of(slots), site)
+        if site.machine.log is not None:
+            site.machine.log.arrive(step, slot, cta, phases.current(slots), site)
+        phases.arrive(slots, 0, group, site, work)
 
 
 def _hand_over(queue: str, agent: Array, site: Site) -> Work:

@@ -81,7 +81,11 @@ class TensorClocks:
         return "fence" if self.fenced[kind][warp].min() < tick else ""
 
     def pending(self) -> object:
-        """What fences and syncs would change, to compare with another time."""
-        warps = np.repeat(np.arange(self.crew.all_warps), _LANES)
+        """What fences and syncs would change, to compare with another time: of lanes that have fenced before.
+
+        Others come after nothing whatever their warps know.
+        """
+        warps, fenced = np.repeat(np.arange(self.crew.all_warps), _LANES), (self.after > 0).sum(axis=1) > 0
         own = [(self.landed[kind][:, None] > self.fenced[kind]).tobytes() for kind in self.landed]
-        return (self.known[warps] > self.after).tobytes(), tuple(own)
+        late = (self.known[warps] > self.after) & fenced[:, None]
+        return fenced.tobytes(), late.tobytes(), tuple(own)

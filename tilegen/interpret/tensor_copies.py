@@ -8,6 +8,7 @@ from tilegen.dtypes import FACTOR
 from tilegen.interpret.asynchronous import names_of
 from tilegen.interpret.fault import MALFORMED
 from tilegen.interpret.matrices import Readers, read_matrix
+from tilegen.interpret.pairs import find_parts
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site
 from tilegen.interpret.tensor_lanes import Lanes, Started, find_lanes, start_in_turns
@@ -30,6 +31,7 @@ def start_cell_copy(step: TensorCopy, touched: Effects, site: Site) -> None:
 def _start(step: TensorCopy, touched: Effects, site: Site) -> None:
     """A copy of at most one thread of each CTA."""
     group, machine, lies = site.group, site.machine, step.src_lies
+    find_parts(1, step.via.name, site)
     _check_rows(lies, step, site)
     agent, known = machine.cores.start(group, site)
     readers = Readers("tcgen05", np.arange(len(group))[:, None], agent, False, known)

@@ -10,6 +10,7 @@ from tilegen.interpret.asynchronous import names_of
 from tilegen.interpret.fault import MALFORMED
 from tilegen.interpret.fragments import held_as
 from tilegen.interpret.matrices import Readers, find_problem, read_matrix
+from tilegen.interpret.pairs import find_parts
 from tilegen.interpret.reading import read_text
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site
@@ -18,7 +19,7 @@ from tilegen.interpret.tensor_lanes import Started, find_lanes, start_in_turns
 from tilegen.interpret.tensor_memory import COLUMN_BYTES, LANES, Cells
 from tilegen.interpret.threads import Array, Group
 from tilegen.layouts import ATOMS, MmaAtom
-from tilegen.plan import CELL_PRODUCTS, TENSOR_PRODUCTS, Effects, Ref, TensorMma
+from tilegen.plan import CELL_PRODUCTS, TENSOR_PRODUCTS, Effects, Ref, TensorMma, Touch
 
 _BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "tcgen05"}
 
@@ -29,26 +30,33 @@ def start_product(step: TensorMma, touched: Effects, site: Site) -> None:
 
 
 def _start(step: TensorMma, touched: Effects, site: Site) -> None:
-    """A product of at most one thread of each CTA."""
+    """A product of at most one thread of each CTA, with its own part or with those of both CTAs of its pair."""
     group, machine = site.group, site.machine
     atom = _atom_of(step, site)
     agent, known = machine.cores.start(group, site)
     readers = Readers("tcgen05", np.arange(len(group))[:, None], agent, False, known)
+    parts = find_parts(step.ctas, step.via.name, site)
     a, b = (
-        read_matrix(next(t for t in touched.touches if t.ref is ref), lies, atom.dtype(operand), readers, site)
+        np.concatenate([read_matrix(_touch_of(ref, touched), lies, atom.dtype(x), readers, part) for part in parts], 1)
         if lies
         else _read_cells(ref, atom, (agent, known), site)
-        for ref, lies, operand in ((step.a, step.a_lies, "A"), (step.b, step.b_lies, "B"))
+        for ref, lies, x in ((step.a, step.a_lies, "A"), (step.b, step.b_lies, "B"))
     )
     if atom.factors:
         a, b = _scale(step, atom, (a, b), (agent, known), site)
     adds = group.spread(value_of(read_text(step.accumulate), site)).astype(bool)
-    at = _take_sums(step, atom, adds, (agent, known), site)
+    at = np.concatenate([_take_sums(step, atom, (agent, known, adds), part) for part in parts], axis=1)
     store = site.frame.places[step.c.memory.name].root.store
     store.tensor.add(atom, at, adds, a, b.swapaxes(1, 2))
+    for part in parts[1:]:
+        machine.phases.reach(part.group.cta, agent, "multiplies", site)
     flight = machine.flights.start(step.via.queue, group, Started(len(group)), site.narrow(group))
     if machine.log is not None:
         machine.log.start(flight, names_of(site, step.a, step.b, step.c), 0, site)
+
+
+def _touch_of(ref: Ref, touched: Effects) -> Touch:
+    return next(t for t in touched.touches if t.ref is ref)
 
 
 def _scale(
@@ -70,24 +78,28 @@ def _atom_of(step: TensorMma, site: Site) -> MmaAtom:
     if step.via is not forms.get(atom.ptx_kind):
         site.fail(MALFORMED, f"{step.via.name} does not carry out {atom.name}, which is {atom.instruction}")
     m, n, _ = atom.shape
-    if m != LANES:
-        site.fail(MALFORMED, f"{atom.name}: products of {m} rows are not carried out, only those of {LANES}")
-    for matrix, rows in ((step.a_lies, m), (step.b_lies, n)):
+    if atom.ctas != step.ctas:
+        site.fail(MALFORMED, f"{atom.name} is of {atom.ctas} CTAs, not of {step.ctas}")
+    if m != LANES * step.ctas or (step.ctas > 1 and (step.a_lies is None or atom.factors)):
+        what = f"products of {m} rows" if m != LANES * step.ctas else "products of pairs with these operands"
+        site.fail(MALFORMED, f"{atom.name}: {what} are not carried out, only those of {LANES} rows of each CTA")
+    for matrix, rows in ((step.a_lies, m // step.ctas), (step.b_lies, n // step.ctas)):
         if matrix and (problem := find_problem(matrix, rows, atom)):
             site.fail(MALFORMED, f"{atom.name}: {problem}")
     return atom
 
 
-def _take_sums(step: TensorMma, atom: MmaAtom, adds: Array, by: tuple[Array, Array], site: Site) -> Array:
-    """The agents take the accumulators, one each: where their elements lie in words, (accumulators, M * N).
+def _take_sums(step: TensorMma, atom: MmaAtom, by: tuple[Array, Array, Array], site: Site) -> Array:
+    """The agents take a CTA's part of the accumulators, one each: where its elements lie in words, (accumulators,
+    lanes * N).
 
-    ``by``: the agents, and what their products are ordered after.
+    ``by``: the agents, what their products are ordered after, and whether they add.
     """
     store = _store_of(step.c, atom, "C", site)
     if store.size != COLUMN_BYTES:
         site.fail(MALFORMED, f"{atom.name}: sums of {store.size} bytes are not carried out, only those of a column")
     lanes = find_lanes(step.c, atom.shape[1], f"the sums of {atom.name}", site)
-    _order_sums(store, atom, (lanes.granules, lanes.each), (*by, adds), site)
+    _order_sums(store, atom, (lanes.granules, lanes.each), by, site)
     return lanes.at.reshape(len(site.group), -1)
 
 

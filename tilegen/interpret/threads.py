@@ -239,6 +239,10 @@ class Group:
         at = keep if isinstance(self.at, slice) else self.at[keep]
         return Group(self.crew, at, self.thread[keep], self.cta[keep], self.warp[keep], self.lane[keep])
 
+    def reaching(self, cta: Array) -> Group:
+        """The same threads where they act on the memory of another CTA each."""
+        return Group(self.crew, self.at, self.thread, cta, self.warp, self.lane)
+
     @keep
     def times(self, count: int) -> Group:
         """The threads, so often one behind the other: one group for all that ask, as it finds out about itself."""

@@ -147,12 +147,14 @@ class Barrier:
     """An array of mbarriers in shared memory: a phase completes with ``arrivals`` and all the bytes announced.
 
     ``order``: how far arrivals order what threads did before with what those that wait do after, cta or cluster.
+    ``pair``: those of the even CTA of a pair serve both CTAs.
     """
 
     name: str
     slots: int
     arrivals: int
     order: str = "cta"
+    pair: bool = False
 
     def __getitem__(self, at: Index) -> Slot:
         return Slot(self, at)

@@ -199,7 +199,7 @@ class Tma:
     ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies before the array's beginning
     or beyond its end is read as zeros and not written. A load reports its bytes to ``done``; without that it is a
     store, of the queue bulk. A load for ``peers`` goes to the same place, and is reported to the same mbarrier, in each
-    of these CTAs. ``rank``: the load is reported to the mbarrier of another CTA, of this rank, the even one of the pair.
+    of these CTAs. ``rank``: the load is reported to the mbarrier of the CTA of this rank, the even one of a pair.
     ``function``: of a store, by which it updates the elements of the array.
     """
 

@@ -170,8 +170,10 @@ def slots_of(s: Statement) -> tuple[Index, ...]:
 
 
 def peers_of(step: Step) -> tuple[Index, ...]:
-    """Which CTAs get what a copy brings, beside its own."""
-    return (step.peers.first,) if isinstance(step, Tma) and step.peers else ()
+    """Which CTAs get what a copy brings, beside its own, and the one that it is reported to."""
+    if not isinstance(step, Tma):
+        return ()
+    return (*((step.peers.first,) if step.peers else ()), *(() if step.rank is None else (step.rank,)))
 
 
 @dataclass(frozen=True)

@@ -210,8 +210,11 @@ def _slot(slot: Slot, place: ProofPlace) -> Iterator[Finding]:
 
 def _ranks(step: Step, place: ProofPlace) -> Iterator[Finding]:
     """Other CTAs that a step names are CTAs of its cluster."""
-    ranks = step.peers.ranks() if isinstance(step, Tma) and step.peers else ()
-    ranks = (*ranks, step.rank) if isinstance(step, Arrive) and step.rank is not None else ranks
-    for rank in ranks:
-        if not place.is_below(place.position.expand(rank), prod(place.plan.cluster)):
+    if not isinstance(step, Arrive | Tma):
+        return
+    for rank in (*(step.peers.ranks() if step.peers else ()), *(() if step.rank is None else (step.rank,))):
+        at = place.position.expand(rank)
+        if not place.is_below(at, prod(place.plan.cluster)):
             yield outside(place, "the cluster", -1, rank, prod(place.plan.cluster), 1)
+        if not place.is_below(-1, at):
+            yield before(place, "the cluster", -1, at)

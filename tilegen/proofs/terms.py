@@ -67,6 +67,7 @@ def _list_terms(spec: Spec, plan: Plan) -> Iterator[tuple[str, Any, Any]]:
     """(what it is, as the spec has it, as the plan has it)."""
     yield "grid", spec.grid, plan.grid
     yield "cluster", spec.cluster, plan.cluster
+    yield "CTAs that share a product", spec.cta_group, plan.cta_group
     yield "arch", spec.arch, plan.arch
     yield "params", spec.params, plan.params
     yield "count of CTAs a multiprocessor", spec.ctas_per_sm, plan.ctas_per_sm

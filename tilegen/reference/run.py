@@ -23,6 +23,7 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
+from tilegen.reference.clusters import list_both, list_whole
 from tilegen.reference.indexed import check_claims, scatter_by_index
 from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight
 from tilegen.reference.places import find_written, gather, owe, scatter
@@ -44,6 +45,7 @@ from tilegen.spec.data import (
 from tilegen.spec.form import name_of_result
 from tilegen.spec.outline import outline, trip_of
 from tilegen.spec.pads import pad_of
+from tilegen.spec.pairs import is_of_pair
 
 _MOST_MARKED = 1 << 26  # of numbers that are marked one by one
 _BATCH_ELEMS = 1 << 20  # elements of one region over the CTAs that run together
@@ -108,12 +110,26 @@ def run_batches(
 ) -> Iterator[dict[str, list[Writes]]]:
     """The writes of the CTAs, some CTAs at a time: per global array in the order of the ops."""
 
+    numbers = {cta: k for k, cta in enumerate(ctas)}
+    ctas, whole = list_whole(spec, ctas)
+    asked = np.array([numbers.get(cta, -1) for cta in ctas], np.int64)
+
     def batch(own: range) -> CtaBatch:
         return CtaBatch(spec, [ctas[k] for k in own], inputs, dict(params), trips, domain)
 
-    size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale))
+    size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale) // whole) * whole
     for first in range(0, len(ctas), size):
-        yield _run_batch(batch, range(first, min(first + size, len(ctas))))
+        written = _run_batch(batch, range(first, min(first + size, len(ctas))), whole)
+        yield written if whole == 1 else {name: list(_keep_asked(writes, asked)) for name, writes in written.items()}
+
+
+def _keep_asked(writes: Sequence[Writes], asked: Array) -> Iterator[Writes]:
+    """The writes of the CTAs that were asked for. ``asked``: the number of each that runs among those, -1 for none."""
+    for one in writes:
+        cta = np.broadcast_to(asked[one.cta], np.shape(one.at))
+        is_asked = cta >= 0
+        if is_asked.any():
+            yield one._replace(at=one.at[is_asked], bits=one.bits[is_asked], cta=cta[is_asked])
 
 
 def _widest(spec: Spec) -> int:
@@ -126,19 +142,19 @@ def _widest(spec: Spec) -> int:
     return max(sizes)
 
 
-def _run_batch(batch: Callable[[range], CtaBatch], own: range) -> dict[str, list[Writes]]:
-    """The writes of those CTAs that have numbers in ``own``."""
+def _run_batch(batch: Callable[[range], CtaBatch], own: range, whole: int) -> dict[str, list[Writes]]:
+    """The writes of those CTAs that have numbers in ``own``; ``whole``: so many are run together at least."""
     machine = batch(own)
     try:
         if machine.spec.roles:
-            _run_roles(machine)
+            _run_roles(machine, whole)
         else:
             for _ in _run(machine, machine.spec.ops):
                 pass
     except NotUniform:
         out: dict[str, list[Writes]] = {}
-        for k in own:
-            for name, writes in _run_batch(batch, range(k, k + 1)).items():
+        for k in own[::whole]:
+            for name, writes in _run_batch(batch, range(k, k + whole), whole).items():
                 out.setdefault(name, []).extend(writes)
         return out
     written = machine.written
@@ -152,8 +168,11 @@ def _last_write(writes: Sequence[Writes]) -> Writes:
 
 
 # ---------------------------------------------------------------- statements
-def _run_roles(machine: CtaBatch) -> None:
-    """Every role in turn, each until it must wait; raises ProofError TG413 where all wait for one another."""
+def _run_roles(machine: CtaBatch, whole: int) -> None:
+    """Every role in turn, each until it must wait; raises ProofError TG413 where all wait for one another.
+
+    ``whole``: CTAs that need each other, NotUniform of more than these.
+    """
     signals = Signals(machine)
     live = {
         r.name: _run(replace(machine, role=r.name, named=[], guards=[], sight={}),
@@ -172,7 +191,7 @@ def _run_roles(machine: CtaBatch) -> None:
                 waiting[role], has_moved = found
                 moved |= has_moved
         if not moved:
-            if len(machine.ctas) > 1:
+            if len(machine.ctas) > whole:
                 raise NotUniform  # those of one CTA may wait for others of another
             names = " and ".join(f"'{role}'" for role in waiting)
             first = next(iter(waiting.values())).mark
@@ -288,6 +307,9 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     env = _narrow(machine, call.scope, call.when)
     if env is None:
         return
+    if is_of_pair(machine.spec, call):
+        _multiply_in_pairs(machine, call, env)
+        return
     form, op, here = call.form, OPS[call.op], Here(env, machine.scalars, machine.domain)
     pad = pad_of(call)
     check_results(machine, call, env)
@@ -312,6 +334,17 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
                 scatter(machine, dst, env, result)
     if signals is not None and call.barrier is not None:
         signals.arrive(machine, call, env)
+
+
+def _multiply_in_pairs(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None:
+    """What even CTAs start: each CTA of a pair multiplies its own rows of a by the columns of both CTAs' b."""
+    both, odd = list_both(machine, env)
+    a, c = (gather(machine, call.regions[name], both) for name in ("a", "c"))
+    b = np.concatenate([gather(machine, call.regions["b"], each) for each in (env, odd)], axis=-1)
+    here = Here(both, machine.scalars, machine.domain)
+    values = {"a": a, "b": np.concatenate([b, b]), "c": c}
+    result = OPS[call.op].reference(call, values, here)["c"]
+    scatter(machine, call.regions["c"], both, result.reshape(len(both["block"]), *call.regions["c"].lengths))
 
 
 def check_results(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None:

@@ -10,7 +10,9 @@ import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
+from tilegen.reference.clusters import find_along, find_partners
 from tilegen.reference.machine import Array, CtaBatch
+from tilegen.scopes import CLUSTER_AXES
 from tilegen.spec.data import ArriveStatement, Call, SyncStatement, WaitStatement
 from tilegen.spec.outline import outline
 from tilegen.spec.phases import count_arrivals
@@ -34,20 +36,33 @@ class Signals:
     waits: dict[tuple[str, str], Array] = field(default_factory=dict)
 
     def arrive(self, machine: CtaBatch, s: Call | ArriveStatement, env: Mapping[str, Any]) -> None:
-        """Every instance in ``env`` arrives; data that it brings is there.
-
-        A CTA stands for its peers: it hears from each what it tells all of them.
-        """
+        """Every instance in ``env`` arrives, at the CTAs that it tells; data that it brings is there."""
         slot = s.barrier
         assert slot is not None
         seen = outline(machine.spec)
         barrier, count = seen.barriers[slot.name], len(self.machine.ctas)
         arrived = self.arrived.setdefault((machine.role, slot.name), np.zeros((count, barrier.slots), np.int64))
-        sent = count_arrivals(s, machine.spec.threads_of(machine.role), machine.spec.cluster)
+        sent = count_arrivals(s, machine.spec.threads_of(machine.role))
         announced = seen.announced_bytes.get(seen.number_of(s)) if isinstance(s, Call) else None
         if announced == 0:  # a copy before it arrived for both
             return
-        np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
+        at, (told, row) = self._follow(machine, slot, "arrive", env, s), self._find_told(s, env["block"], barrier.pair)
+        np.add.at(arrived, (told, at[row]), sent)
+
+    def _find_told(self, s: Call | ArriveStatement, block: Array, pair: bool) -> tuple[Array, Array]:
+        """The CTAs that instances in ``block`` tell, by their numbers in the batch, and the row in ``block`` of each.
+
+        Where a cluster is not whole here, a CTA stands for its peers: it hears from each what it tells all of them.
+        """
+        rows = np.arange(len(block))
+        if pair:
+            even = find_partners(self.machine)[:, 0][block]
+            own = rows if isinstance(s, ArriveStatement) else rows[even == block]
+            return even[own], own
+        if not isinstance(s, ArriveStatement) or not s.to:
+            return block, rows
+        peers = find_along(self.machine, CLUSTER_AXES.index(s.to))[block]
+        return peers.ravel(), np.repeat(rows, peers.shape[1])
 
     def wait(self, machine: CtaBatch, s: WaitStatement, env: Mapping[str, Any], counted: Array) -> Blocks:
         """Blocked while the phase of any CTA in ``env`` has arrivals to come. ``counted``: all CTAs that get here."""

@@ -267,7 +267,9 @@ def _say_sync(data: Data, events: Sequence[Data]) -> str:
 def _say_landing(data: Data, events: Sequence[Data]) -> str:
     first = events[0]
     what = f"{sum(e['bytes'] for e in events)} bytes of {first['names'][0]} are in {first['names'][1]}"
-    return f"{what}{_peers(data, events)}: {_slot(data, first)} phase {first['phase']}"
+    where, there = f"{_slot(data, first)} phase {first['phase']}", _peers(data, events)
+    is_own = data["events"][first["by"][0]]["there"] == [first["cta"]]  # the barrier alone is another CTA's
+    return f"{what}: {where}{there}" if is_own else f"{what}{there}: {where}"
 
 
 SAY = {

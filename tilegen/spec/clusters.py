@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from tilegen.index import Index, Var, add, bound, mul, substitute, variables
-from tilegen.plan import Peers
+from tilegen.plan import MBARRIER, Peers
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import ArriveStatement, Call, Spec, Statement, SyncStatement
-from tilegen.spec.findings import Findings
+from tilegen.spec.data import ArriveStatement, Call, Spec, Statement, SyncStatement, WaitStatement
+from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.outline import Placed, names_of_integers, place_statements, walk_statements
-
-Cluster = tuple[int, int, int]
+from tilegen.spec.pairs import PAIR, Cluster, is_of_pair, is_shared, runs_in_odd
 
 
 def find_peers(cluster: Cluster, axis: str) -> Peers:
@@ -40,7 +39,7 @@ def check_clusters(spec: Spec, findings: Findings) -> None:
     """Reports TG120 where CTAs would not do alike what they do together, and TG121 where one may end too early."""
     reaching = _find_reaching(spec)
     for placed in reaching:
-        if isinstance(placed.statement, Call):
+        if isinstance(placed.statement, Call) and placed.statement.peers:
             with findings.collect():
                 _check_alike(spec, placed, findings)
     last = spec.ops[-1] if spec.ops else None
@@ -51,15 +50,25 @@ def check_clusters(spec: Spec, findings: Findings) -> None:
 
 def _find_reaching(spec: Spec) -> list[Placed]:
     """The statements that reach other CTAs."""
-    statements = tuple(walk_statements(spec.ops))
-    if not any(map(_reaches, statements)):
+    if not any(_reaches(spec, s) for s in walk_statements(spec.ops)):
         return []
-    names = {p.name for p in spec.params} | names_of_integers(statements)  # a counted variable takes none of them
-    return [placed for placed in place_statements(spec.ops, frozenset(names))[0] if _reaches(placed.statement)]
+    return [placed for placed in _place_all(spec) if _reaches(spec, placed.statement)]
 
 
-def _reaches(s: Statement) -> bool:
-    return bool((isinstance(s, Call) and s.peers) or (isinstance(s, ArriveStatement) and s.to))
+def _place_all(spec: Spec) -> tuple[Placed, ...]:
+    """Every statement with what is around it, whatever is wrong with barriers."""
+    names = {p.name for p in spec.params} | names_of_integers(tuple(walk_statements(spec.ops)))
+    return place_statements(spec.ops, frozenset(names))[0]  # a counted variable takes none of the names
+
+
+def _reaches(spec: Spec, s: Statement) -> bool:
+    if isinstance(s, Call) and (s.peers or is_of_pair(spec, s)):
+        return True
+    return isinstance(s, Call | ArriveStatement) and (bool(getattr(s, "to", "")) or _tells_even(spec, s))
+
+
+def _tells_even(spec: Spec, s: Call | ArriveStatement) -> bool:
+    return s.barrier is not None and is_shared(spec, s.barrier.name)
 
 
 def _check_alike(spec: Spec, placed: Placed, findings: Findings) -> None:
@@ -87,3 +96,73 @@ def _depends(x: Index, axis: str, spec: Spec) -> bool:
     if whole is not None:
         x = substitute(x, {cta: add(mul(Var(f"{cta}_of_cluster", -(-bound(whole) // count) + 1), count), own)})
     return any(v.name == axis for v in variables(x))
+
+
+# ---------------------------------------------------------------- pairs
+def check_pairs(spec: Spec, findings: Findings) -> None:
+    """Reports TG212 for a product of other extents than its CTAs have, TG106 for what is of pairs where there are none,
+    TG120 for what the even CTA alone may do, and TG190 for what comes later.
+    """
+    if spec.cta_group < PAIR:
+        for barrier in spec.barriers:
+            if barrier.pair:
+                message = f"'{barrier.name}' is one for both CTAs of a pair, and there are no pairs"
+                findings.report("TG106", message, barrier.mark, "add 'cta_group: 2' and 'cluster: {cbx: 2}'")
+    for placed in _place_all(spec):
+        s = placed.statement
+        with findings.collect():
+            if isinstance(s, Call) and s.op == "mma" and s.regions["c"].buffer.traits.has_cells:
+                _check_columns(spec, s)
+            if isinstance(s, Call) and is_of_pair(spec, s):
+                _check_product(spec, placed, s)
+            elif isinstance(s, Call | ArriveStatement) and _tells_even(spec, s):
+                _check_telling(s)
+            elif isinstance(s, WaitStatement) and s.barrier is not None and is_shared(spec, s.barrier.name):
+                _check_even(spec, placed, s, f"'{s.barrier.name}' is the even CTA's, which alone waits for it")
+
+
+def _check_columns(spec: Spec, call: Call) -> None:
+    """c has the columns of b, in pairs those of both CTAs' b. Raises TG212."""
+    (m, k), n, c = call.regions["a"].shape, call.regions["b"].shape[1], call.regions["c"].shape
+    if c == (m, n * spec.cta_group):
+        return
+    if spec.cta_group < PAIR:
+        message = f"the product of a, {[m, k]}, and b, {[k, n]}, is {[m, n]}, but c has {list(c)}"
+        raise Flawed("TG212", message, call.mark_of("c"), "'cta_group: 2' multiplies by b of two CTAs")
+    what = f"of a, {[m, k]}, and b, {[k, n]}, in each CTA, is {[m, PAIR * n]}"
+    hint = "b has half of c's columns: the other CTA of the pair has the rest"
+    raise Flawed("TG212", f"a pair's product {what} in each, but c has {list(c)}", call.mark_of("c"), hint)
+
+
+def _check_product(spec: Spec, placed: Placed, call: Call) -> None:
+    """One CTA starts a pair's product, with operands at the same places in both. Raises TG120, TG190."""
+    for name, region in call.regions.items():
+        later = {"sfa": "scale factors", "sfb": "scale factors"}.get(name, "")
+        if name == "a" and region.buffer.traits.has_cells:
+            later = "a in tensor memory"
+        if later:
+            message = f"a product of a pair of CTAs with {later} is not yet supported"
+            raise Flawed("TG190", message, region.mark, "one of a CTA has it: 'cta_group: 1'")
+        if any(_depends(substitute(x, placed.meant.values), CLUSTER_AXES[0], spec) for x in region.begins):
+            message = f"a pair's product takes the same places in both CTAs, and {region.text} differs between them"
+            raise Flawed("TG120", message, region.mark, "it may not depend on cbx; bx // 2 is equal in both")
+    _check_even(spec, placed, call, "a pair's product is started by the even CTA alone")
+
+
+def _check_telling(s: Call | ArriveStatement) -> None:
+    """At a barrier of pairs arrive threads, products and plain loads of TMA. Raises TG190."""
+    assert s.barrier is not None
+    if isinstance(s, ArriveStatement):
+        later = "'to'" if s.to else ""
+    else:
+        later = "'multicast'" if s.peers else "" if s.queue == MBARRIER else "a copy by cp.async"
+    if later:
+        message = f"{later} at '{s.barrier.name}', which is one for both CTAs of a pair, is not yet supported"
+        raise Flawed("TG190", message, s.barrier.mark or s.mark, "declare it without 'pair'")
+
+
+def _check_even(spec: Spec, placed: Placed, s: Call | WaitStatement, why: str) -> None:
+    """What odd CTAs may not do stands under a condition that never holds there. Raises TG120."""
+    conditions = (*placed.meant.guards, substitute(s.when, placed.meant.values))
+    if runs_in_odd(conditions, spec.cluster):
+        raise Flawed("TG120", f"{why}, and an odd CTA may come here too", s.mark, "put it under 'when: cbx % 2 == 0'")

@@ -364,6 +364,7 @@ class Spec:
     ctas_per_sm_mark: Mark | None = field(default=None, compare=False)
     roles: tuple[RoleTerms, ...] = ()  # in the order of their threads; () where all do the same
     barriers: tuple[BarrierTerms, ...] = ()  # those that are declared
+    cta_group: int = 1  # 2: CTAs 2 i and 2 i + 1 along cbx are a pair
     overlaps: bool = False  # starts while the kernel before still runs
     overlaps_mark: Mark | None = field(default=None, compare=False)
     ops_mark: Mark | None = field(default=None, compare=False)

@@ -21,6 +21,7 @@ from tilegen.spec.launch_models import ClusterFields, GridFields
 from tilegen.spec.models import VERSION, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.pairs import PAIR
 from tilegen.spec.params import Params, read_params
 from tilegen.spec.roles import MAX_THREADS, check_registers, read_barriers, read_roles
 from tilegen.spec.terms import BarrierTerms, RoleTerms
@@ -44,6 +45,7 @@ class Head:
     threads: int
     grid: tuple[Index, Index, Index]
     cluster: tuple[int, int, int]
+    cta_group: int
     ctas_per_sm: int
     ctas_per_sm_mark: Mark | None
     overlap_mark: Mark | None
@@ -73,10 +75,11 @@ def read_head(
     ctas, ctas_mark = read_ctas_per_sm(root.get("ctas_per_sm"), params.names, target, threads, findings)
     check_registers(roles, threads, target, ctas, findings)
     cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
+    cta_group = read_cta_group(root.get("cta_group"), target, cluster, findings)
     overlap = read_overlap(root.get("overlap"), findings)
     barriers = read_barriers(root.get("barriers"), params.names, register, findings)
     return Head(
-        kernel, version, target, params, roles, threads, grid, cluster, ctas, ctas_mark, overlap, barriers
+        kernel, version, target, params, roles, threads, grid, cluster, cta_group, ctas, ctas_mark, overlap, barriers
     )  # fmt: skip
 
 
@@ -164,6 +167,31 @@ def read_ctas_per_sm(
         message = f"'ctas_per_sm' must be from 1 to {most} on {arch} with {threads} threads, not {count}"
         raise Flawed("TG106", message, node.mark, hint)
     return 0, None
+
+
+def read_cta_group(node: Node | None, arch: str, cluster: tuple[int, int, int], findings: Findings) -> int:
+    """How many CTAs share a product in tensor memory; 1 without the key, or where it is wrong.
+
+    Reports TG103 for another number; TG106 for pairs on an arch without tensor memory, and where clusters have an odd
+    number along cbx.
+    """
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return 1
+    with findings.collect():
+        if not isinstance(node, Scalar) or isinstance(node.value, bool) or node.value not in (1, PAIR):
+            message = f"'cta_group' must be 1 or 2, not {describe_node(node)}"
+            raise Flawed("TG103", message, node.mark, "2 makes pairs of CTAs along cbx, which share products")
+        if node.value == 1:
+            return 1
+        if ARCHES[arch].tensor_memory is None:
+            having = ", ".join(name for name, one in ARCHES.items() if one.tensor_memory)
+            message = f"'cta_group: 2' is of products in tensor memory, which {arch} has not"
+            raise Flawed("TG106", message, node.mark, f"archs that have it: {having}")
+        if cluster[0] % PAIR:
+            message = f"'cta_group: 2' makes pairs of CTAs along cbx, and clusters here have {cluster[0]}"
+            raise Flawed("TG106", message, node.mark, f"add 'cluster: {{cbx: {cluster[0] + 1}}}'")
+        return PAIR
+    return 1
 
 
 def read_overlap(node: Node | None, findings: Findings) -> Mark | None:

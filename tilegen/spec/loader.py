@@ -13,7 +13,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spaces import Space
 from tilegen.spec.accumulated import check_accumulated, check_unordered
 from tilegen.spec.buffers import Buffers, read_buffers
-from tilegen.spec.clusters import check_clusters
+from tilegen.spec.clusters import check_clusters, check_pairs
 from tilegen.spec.data import Spec, Statement
 from tilegen.spec.dependent import check_overlap, check_tables
 from tilegen.spec.findings import Findings, Flawed, shorten
@@ -62,6 +62,7 @@ def read_spec(root: Mapping, reading: Reading, findings: Findings, is_pass: bool
     findings.raise_all()
     spec = _make_spec(root, head, buffers, ops, reading.given)
     check_clusters(spec, findings)
+    check_pairs(spec, findings)
     check_overlap(spec, findings)
     check_tables(spec, findings)
     check_accumulated(spec, findings)
@@ -89,7 +90,7 @@ def _make_spec(root: Mapping, head: Head, buffers: Buffers, ops: tuple[Statement
         head.kernel, head.arch, head.threads, head.grid, head.cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
         ctas_per_sm=head.ctas_per_sm, ctas_per_sm_mark=head.ctas_per_sm_mark, roles=head.roles,
-        barriers=tuple(head.barriers.values()),
+        barriers=tuple(head.barriers.values()), cta_group=head.cta_group,
         overlaps=head.overlap_mark is not None, overlaps_mark=head.overlap_mark,
         warnings=(*find_unused(root, head.threads), *find_written_back(ops)),
         ops_mark=root["ops"].mark if "ops" in root else None, version=head.version,

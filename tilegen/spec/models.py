@@ -66,6 +66,9 @@ class CommittedFields(_Fields):
     """The mbarrier at which products in tensor memory arrive when they are done."""
 
     barrier: str = Field(description="a declared barrier, or one of its slots: free[k % 4]")
+    to: Literal["cbx", "cby", "cbz"] | None = Field(
+        default=None, description="at that slot in every CTA along this axis of the cluster, the own one too"
+    )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 
@@ -104,6 +107,11 @@ class BarrierFields(_Fields):
 
     slots: int | str = Field(default=1, description="how many; slot k % slots is meant for phase k // slots")
     open: bool = Field(default=False, description="a wait is for the phase before the one that it names")
+    pair: bool = Field(
+        default=False,
+        description="one for both CTAs of a pair, in the even one: copies and arrivals of both report there, and the "
+        "even one alone waits; with 'cta_group: 2'",
+    )
 
 
 class WaitFields(_Fields):
@@ -158,6 +166,10 @@ class SpecFields(_Fields):
     )
     grid: dict[str, Any] = Field(default={}, description="CTAs: {bx, by, bz}")
     cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")
+    cta_group: Literal[1, 2] | None = Field(
+        default=None,
+        description="2: CTAs 2 i and 2 i + 1 along cbx are a pair, whose products in tensor memory one of them starts",
+    )
     threads: Annotated[int, Field(ge=1, le=1024)] | str | None = Field(
         default=None, description="threads of a CTA, 1 to 1024"
     )

@@ -126,7 +126,7 @@ def outline(spec: Spec) -> Outline:
         placed, loops, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
         frozenset(r.buffer.name for call in calls for r in call.read),
         frozenset(r.buffer.name for call in calls for r in call.written),
-        frozenset(r.buffer.root for call in streams for r in call.regions.values()), announced_bytes_of(spec.ops),
+        frozenset(r.buffer.root for call in streams for r in call.regions.values()), announced_bytes_of(spec),
     )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ from tilegen.spec.data import (
     WaitStatement,
     WhenStatement,
 )
+from tilegen.spec.pairs import PAIR, count_places, is_shared
 from tilegen.spec.tables import Read
 from tilegen.spec.terms import SlotName
 
@@ -83,7 +84,7 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
     needs: dict[str, int] = {}
     for role in [r.name for r in spec.roles] or [""]:
         own = [s for s in spec.ops if not isinstance(s, RoleBlock) or s.role == role]
-        for name, count in _arrivals_of(own, spec.threads_of(role), spec.cluster).items():
+        for name, count in _arrivals_of(own, spec.threads_of(role), spec).items():
             needs[name] = needs.get(name, 0) + count
     wanted = {b.name for b in spec.barriers} | _named(spec.ops, WaitStatement)
     for name in wanted & _named(spec.ops, Call | ArriveStatement):
@@ -100,15 +101,20 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
             )
         slots[terms.name] = terms.slots
     order = [*(b.name for b in spec.barriers), *needs]
-    return {name: Barrier(name, slots[name], needs[name], _order_of(spec, name)) for name in dict.fromkeys(order)}
+    return {
+        name: Barrier(name, slots[name], needs[name], _order_of(spec, name), is_shared(spec, name))
+        for name in dict.fromkeys(order)
+    }
 
 
 def _order_of(spec: Spec, name: str) -> str:
     """How far arrivals at a barrier order: to other CTAs where threads of any role touch what those fill: one role may
-    arrive for what it has heard of another.
+    arrive for what it has heard of another. So do all arrivals from one CTA of a pair to the other.
 
     Where TMA and tensor cores alone do (no mma has threads read shared memory), a wait for them has ordered that.
     """
+    if is_shared(spec, name) or any(a.to and a.landed and a.barrier.name == name for a in _arriving(spec.ops)):
+        return "cluster"
     if not any(a.to and a.barrier.name == name for a in _arriving(spec.ops)):
         return "cta"
     filled = {r.buffer.root for call in _calls(spec.ops) if call.peers for r in call.written}
@@ -133,13 +139,15 @@ def _walk(statements: Sequence[Statement]) -> Iterator[Statement]:
             yield from _walk(s.body)
 
 
-def _arrivals_of(statements: Sequence[Statement], threads: int, cluster: tuple[int, int, int]) -> dict[str, int]:
+def _arrivals_of(statements: Sequence[Statement], threads: int, spec: Spec) -> dict[str, int]:
     """The arrivals for a phase of each mbarrier that a role of so many threads brings."""
     arrivals: dict[str, tuple[int, Mark | None]] = {}
     for filling in _phases(statements):
         first, name = filling.statements[0], filling.slot.name
         here = sum(
-            _instances(s[0], threads, filling.conditions) * count_arrivals(s[0], threads, cluster)
+            _instances(s[0], threads, filling.conditions)
+            * count_arrivals(s[0], threads)
+            * _count_senders(s[0], filling.conditions, spec)
             for s in _group_arrivals(filling.statements)
         )
         before, mark = arrivals.setdefault(name, (here, first.mark))
@@ -195,16 +203,20 @@ def _is_tma(s: Call | ArriveStatement) -> bool:
     return isinstance(s, Call) and s.queue == MBARRIER
 
 
-def announced_bytes_of(statements: Sequence[Statement]) -> dict[int, int]:
-    """The bytes that each TMA copy announces, by its number: all of its arrival, 0 if it is not the first there."""
+def announced_bytes_of(spec: Spec) -> dict[int, int]:
+    """The bytes that each TMA copy announces, by its number: all of its arrival, 0 if it is not the first there.
+
+    At the mbarrier of a pair those of both CTAs.
+    """
     found: dict[int, int] = {}
-    for filling in _phases(statements):
+    for filling in _phases(spec.ops):
+        ctas = PAIR if is_shared(spec, filling.slot.name) else 1
         numbers = iter(filling.numbers)
         for group in _group_arrivals(filling.statements):
             first, *rest = [next(numbers) for _ in group]
             if _is_tma(group[0]):
                 found |= dict.fromkeys(rest, 0)
-                found[first] = sum(_bytes_of(s.regions["dst"]) for s in group if isinstance(s, Call))
+                found[first] = ctas * sum(_bytes_of(s.regions["dst"]) for s in group if isinstance(s, Call))
     return found
 
 
@@ -231,14 +243,26 @@ def _named(statements: Sequence[Statement], kind: type | UnionType) -> set[str]:
     return found
 
 
-def count_arrivals(s: Call | ArriveStatement, threads: int, cluster: tuple[int, int, int]) -> int:
-    """The arrivals that one instance of a statement brings to a barrier; of cp.async each thread is one.
+def count_arrivals(s: Call | ArriveStatement, threads: int) -> int:
+    """The arrivals that an instance of a statement brings to each barrier that it tells; of cp.async a thread is one.
 
-    ``threads``: of its role. Other CTAs of the cluster that run the statement may arrive there too.
+    ``threads``: of its role.
     """
-    if isinstance(s, ArriveStatement):
-        return dict(zip(CLUSTER_AXES, cluster, strict=True)).get(s.to, 1)
-    return SCOPES[s.scope].size(threads) if s.queue == CP_ASYNC.queue else 1
+    is_each = isinstance(s, Call) and s.queue == CP_ASYNC.queue
+    return SCOPES[s.scope].size(threads) if is_each else 1
+
+
+def _count_senders(s: Call | ArriveStatement, around: Sequence[Index], spec: Spec) -> int:
+    """How many CTAs of a cluster arrive at one barrier by a statement: those that run it, and tell all along an axis or
+    the even one of their pair. For what both of a pair copy by TMA the even one arrives.
+    """
+    assert s.barrier is not None
+    conditions = (*around, s.when)
+    if isinstance(s, ArriveStatement) and s.to:
+        return count_places(conditions, s.to, range(spec.cluster[CLUSTER_AXES.index(s.to)]))
+    if isinstance(s, ArriveStatement) and is_shared(spec, s.barrier.name):
+        return count_places(conditions, CLUSTER_AXES[0], range(PAIR))
+    return 1
 
 
 def _instances(s: Call | ArriveStatement, threads: int, around: Sequence[Index]) -> int:

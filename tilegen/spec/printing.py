@@ -129,6 +129,8 @@ def _print_launch(spec: Spec) -> Iterator[str]:
         said = {axis: _value_of(substitute(n, launched)) for axis, n in zip(axes, extents, strict=True) if n != 1}
         if said:
             yield from _print_section(name, said)
+    if spec.cta_group > 1:
+        yield f"cta_group: {spec.cta_group}"
     if spec.overlaps:
         yield "overlap: previous"
     if spec.roles:
@@ -157,7 +159,8 @@ def _fields_of_role(role: RoleTerms) -> dict[str, Any]:
 
 
 def _fields_of_barrier(barrier: BarrierTerms) -> dict[str, Any]:
-    return {"slots": barrier.slots} | ({"open": True} if barrier.open else {})
+    said = {"open": barrier.open, "pair": barrier.pair}
+    return {"slots": barrier.slots} | {key: True for key, holds in said.items() if holds}
 
 
 def _print_section(name: str, entries: Dict[str, Any], is_short: bool = True) -> Iterator[str]:

@@ -117,12 +117,12 @@ def read_barriers(node: Node | None, names: Names, register: Register, findings:
         with findings.collect():
             name = register.claim(key.passage, BARRIER)
             if isinstance(value, Mapping) and "scope" in value:  # flags between CTAs, in global memory
-                found[name] = BarrierTerms(name, _read_slots(value, names, name), False, key.mark)
+                found[name] = BarrierTerms(name, _read_slots(value, names, name), mark=key.mark)
                 raise refuse_later("a barrier with a scope, by which CTAs wait for one another,", value["scope"])
             fields = check_fields(value, BarrierFields, f"barrier '{name}'", findings, key.mark)
             if fields is None or not isinstance(value, Mapping):
                 continue
-            found[name] = BarrierTerms(name, _read_slots(value, names, name), fields.open, key.mark)
+            found[name] = BarrierTerms(name, _read_slots(value, names, name), fields.open, fields.pair, key.mark)
     return found
 
 

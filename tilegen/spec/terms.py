@@ -24,11 +24,15 @@ class RoleTerms:
 
 @dataclass(frozen=True)
 class BarrierTerms:
-    """Declared mbarriers. ``open``: a wait for phase E is for the one before; the first of all passes."""
+    """Declared mbarriers. ``open``: a wait for phase E is for the one before; the first of all passes.
+
+    ``pair``: those of the even CTA of a pair serve both.
+    """
 
     name: str
     slots: int
     open: bool = False
+    pair: bool = False
     mark: Mark | None = field(default=None, compare=False)
 
 

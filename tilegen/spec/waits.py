@@ -48,11 +48,15 @@ def read_committed(node: Mapping, around: Surroundings) -> ArriveStatement | Non
     fields = check_fields(terms, CommittedFields, "this commit", around.findings, key)
     if not isinstance(terms, Mapping):
         return None
+    with around.findings.collect():
+        around.check_peers("to", terms)
     scope = around.check_scope("", None, key)
     around.check_agree(scope, "a commit", key)
     condition = read_when(terms, names_in_scope(around.names, scope, around.threads or 1024), around.findings)
     slot = _read_declared(terms, around) if fields else None
-    return ArriveStatement(slot, scope, condition, span(key, terms.mark), landed=TENSOR) if slot else None
+    if fields is None or slot is None:
+        return None
+    return ArriveStatement(slot, scope, condition, span(key, terms.mark), fields.to or "", TENSOR)
 
 
 def read_wait(node: Mapping, names: Names, around: Surroundings) -> WaitStatement | None:

@@ -16,7 +16,7 @@ from tilegen.spec.names import check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.spelling import spell_index
 
-_CHOSEN = ("grid", "cluster", "threads", "ctas_per_sm", "overlap", "roles", "barriers")
+_CHOSEN = ("grid", "cluster", "cta_group", "threads", "ctas_per_sm", "overlap", "roles", "barriers")
 _PINNED = {"threads": 256, "cluster": 2, "overlap": "previous"}  # as ops that have the field write it
 
 

@@ -191,7 +191,7 @@ SCALED_DEPTH = 32  # elements along K that have one factor of mxf8f6f4
 
 
 def _tcgen05() -> Iterator[MmaAtom]:
-    """Products into tensor memory, dense and without ``.ws``: of one CTA into 64 or 128 lanes, of a pair into 128 of each.
+    """Products into tensor memory, dense and without ``.ws``: of one CTA into 64 or 128 lanes, of a pair into 128.
 
     Of a pair N comes in twice the steps (PTX ISA, tcgen05 "Supported Matrix Shapes"). With scale factors of one CTA
     into 128 lanes alone, one factor an instruction (PTX ISA, tcgen05 "Block Scaling").

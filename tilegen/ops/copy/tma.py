@@ -51,6 +51,7 @@ from tilegen.plan import (
 from tilegen.scopes import threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import Buffer, Call, Region
+from tilegen.spec.pairs import find_even_rank, is_even
 
 MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled
 MODES = (32, 64, 128)
@@ -301,9 +302,12 @@ def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barri
     step = _box(formals, array, tile, boxes, counters, slot)
     if call.peers:
         step = replace(step, peers=find_peers(context.launch.cluster, call.peers))
-    load = _walk(boxes, counters, step)
-    announce = (Arrive(slot, context.announced_bytes),) if context.announced_bytes else ()
-    body = when(_elected(context, call), *announce, *load)
+    announce: tuple[Step, ...] = (Arrive(slot, context.announced_bytes),) if context.announced_bytes else ()
+    if barrier.pair:  # the even CTA announces the bytes of both, and both report to it
+        cluster = context.launch.cluster
+        step = replace(step, rank=find_even_rank(cluster))
+        announce = when(is_even(cluster), *announce) if announce else ()
+    body = when(_elected(context, call), *announce, *_walk(boxes, counters, step))
     return _planned(context, formals.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
 
 

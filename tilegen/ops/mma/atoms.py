@@ -106,9 +106,15 @@ def tensor_row(atom: MmaAtom, in_cells: bool = False) -> Instruction:
 
 # ---------------------------------------------------------------- atoms of a call
 def extents_of(call: Call) -> tuple[int, int, int]:
-    """M, N and K of a call."""
+    """M, N and K of a call; of a pair of CTAs those of the whole product, to which each brings half of a and of b."""
     (m, k), n = call.regions["a"].shape, call.regions["b"].shape[1]
-    return m, n, k
+    ctas = ctas_of(call)
+    return ctas * m, ctas * n, k
+
+
+def ctas_of(call: Call) -> int:
+    """How many CTAs share a call's product: c has the columns of all their b."""
+    return int(call.regions["c"].shape[1]) // int(call.regions["b"].shape[1])
 
 
 def has_factors(call: Call) -> bool:
@@ -124,7 +130,7 @@ def list_atoms(call: Call, kind: str) -> tuple[MmaAtom, ...]:
     dtypes = {name: call.regions[name].buffer.dtype for name in ("a", "b", "c")}
     rows = [row for row in _list_rows(kind, tuple(dtypes.items())) if (row.factors != "") == has_factors(call)]
     named = {row.a for row in rows if call.fields.atom != "auto" and is_named(row, call.fields.atom)}
-    taken = [row for row in rows if row.a in (named or {dtypes["a"]})]
+    taken = [row for row in rows if row.a in (named or {dtypes["a"]}) and row.ctas == ctas_of(call)]
     return tuple(sorted(taken, key=lambda row: (-row.shape[2], -row.shape[0])))
 
 

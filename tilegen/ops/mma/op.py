@@ -106,7 +106,8 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> Fl
     (m, k), (kb, n), c = (regions[name].shape for name in ("a", "b", "c"))
     if k != kb:
         return Flaw("TG212", f"mma multiplies M x K by K x N: a has {[m, k]}, b has {[kb, n]}", "b")
-    if c != (m, n):
+    in_cells = regions["c"].buffer.traits.has_cells  # whether it is a pair's, with b of two CTAs, the spec says
+    if c != (m, n) and not (in_cells and c == (m, 2 * n)):
         return Flaw("TG212", f"the product of a, {[m, k]}, and b, {[k, n]}, is {[m, n]}, but c has {list(c)}", "c")
     if flaw := check_factors(fields, regions):
         return flaw
@@ -116,7 +117,7 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> Fl
         others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
         return Flaw("TG212", f"{fields.atom} does not multiply {types}", "atom", hint)
-    if regions["c"].buffer.traits.has_cells and (flaw := check_tensor(fields, (m, n, k), dtypes)):
+    if in_cells and (flaw := check_tensor(fields, (m, n, k), dtypes)):
         return flaw
     return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
 
@@ -165,7 +166,8 @@ def _accumulates(call: Call, here: Here) -> Array:
 
 def _read_factors(call: Call, values: Mapping[str, Array], here: Here) -> Factors:
     """What is multiplied: each element by its own factor first, where the call has some."""
-    a, b = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b"))
+    (m, k), n = call.regions["a"].shape, call.regions["c"].shape[1]  # all columns: those of two CTAs' b, of a pair
+    a, b = values["a"].reshape(-1, m, k), values["b"].reshape(-1, k, n)
     if has_factors(call):
         sfa, sfb = (values[name].reshape(-1, *call.regions[name].shape) for name in ("sfa", "sfb"))
         sfa, sfb = (np.repeat(x, SCALED_DEPTH, 2) for x in (sfa, sfb))

@@ -23,6 +23,7 @@ from tilegen.ops.held import find_places, shape_of_matrix
 from tilegen.ops.mma.atoms import (
     FACTORS,
     choose_largest,
+    ctas_of,
     extents_of,
     has_factors,
     list_dividing,
@@ -93,13 +94,22 @@ def check_tensor(fields: Any, shape: tuple[int, int, int], dtypes: Mapping[str, 
 @keep
 def choose_tensor_atom(call: Call) -> MmaAtom:
     """The atom that is named, or that with the largest M, then N, that divide the product's. Raises Refused."""
-    found = [a for a in list_dividing(call, TCGEN05) if a.shape[0] == LANES]
-    if not has_factors(call):
-        return choose_largest(call, found, "no atom of tcgen05, 128 x 8 to 256 x 32 bytes of K, divides")
-    n = extents_of(call)[1]  # factors begin at multiples of 4 columns, those of 128 rows
-    found = [a for a in found if a.shape[1] == n or a.shape[1] % LANES == 0]
-    what = "no atom of tcgen05 with scale factors, 128 x 8 to 256, or 128 x 128 of several along N, divides"
-    return choose_largest(call, found, what)
+    none = "no atom of tcgen05, 128 x 8 to 256 x 32 bytes of K, divides"
+    if ctas_of(call) > 1:
+        none = "no atom of tcgen05 of a pair of CTAs, 256 x 16 to 256 x 32 bytes of K, has all columns of"
+    elif has_factors(call):
+        none = "no atom of tcgen05 with scale factors, 128 x 8 to 256, or 128 x 128 of several along N, divides"
+    return choose_largest(call, _list_fitting(call), none)
+
+
+def _list_fitting(call: Call) -> list[MmaAtom]:
+    """The atoms that divide a product as its operands lie."""
+    found, n = [a for a in list_dividing(call, TCGEN05) if a.shape[0] == LANES * a.ctas], extents_of(call)[1]
+    if ctas_of(call) > 1:  # the columns of several products would alternate between the CTAs' halves of b
+        return [a for a in found if a.shape[1] == n]
+    if has_factors(call):  # which begin at multiples of 4 columns, those of 128 rows
+        return [a for a in found if a.shape[1] == n or a.shape[1] % LANES == 0]
+    return found
 
 
 _N_STEP = 8  # of all kinds; that 8-bit b along N takes 16 follows from chunks of 16 bytes
@@ -116,8 +126,9 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     atom = choose_tensor_atom(call)
     sides = (*_SIDES, *(name for name in FACTORS if name in call.regions))
     operands = {name: context.operand(call, name) for name in sides}
-    in_cells, (rows, columns, depth) = operands["a"].buffer.traits.has_cells, atom.shape
-    c = _find_columns(operands["c"], rows, columns)
+    in_cells, depth, ctas = operands["a"].buffer.traits.has_cells, atom.shape[2], atom.ctas
+    rows, columns = (extent // ctas for extent in atom.shape[:2])  # of a and b, in each CTA that has a part
+    c = _find_columns(operands["c"], rows, columns * ctas)
     a_tile, a_base = (None, 0) if in_cells else describe_operand(operands["a"], rows, False, TCGEN05)
     a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
     b_tile, b_base = describe_operand(operands["b"], columns, True, TCGEN05)
@@ -155,7 +166,7 @@ def plan_tensor(call: Call, context: Context) -> Planned:
                 row, atom.name, see_cells("c", c[i, j]), see_a(start_at(a, i, step)),
                 see("b", b_base, start_at(b, j, step)), a_tile.descriptor if a_tile else None, b_tile.descriptor,
                 any_of(less(0, step), adds),
-                **see_factors(step, {"sfa": i * rows, "sfb": j * columns}),
+                **see_factors(step, {"sfa": i * rows, "sfb": j * columns}), ctas=ctas,
             )
             for i in range(m) for j in range(n)
         )  # fmt: skip
@@ -171,7 +182,8 @@ def plan_tensor(call: Call, context: Context) -> Planned:
 
 
 def _tell_choices(call: Call, atom: MmaAtom, lies: Mapping[str, str], count: int) -> tuple[Choice, ...]:
-    why = "the largest N that divides the product's" if call.fields.atom == "auto" else "the one that is named"
+    is_largest = atom == max(_list_fitting(call), key=lambda a: a.shape[1])
+    why = "the largest N that divides the product's" if is_largest else "the one that is named"
     return (
         Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), why),
         Choice("descriptors", lies, (), "compared with what the hardware reads"),

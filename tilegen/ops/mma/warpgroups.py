@@ -71,7 +71,7 @@ def reject_described(call: Call, tile: Buffer, choose: Callable[[Call], MmaAtom]
     """Why no descriptor of an engine says how a product's operand in ``tile`` lies, or None. ``choose``: its atom."""
     try:
         atom = choose(call)
-        for name, rows in (("a", atom.shape[0]), ("b", atom.shape[1])):
+        for name, rows in (("a", atom.shape[0] // atom.ctas), ("b", atom.shape[1] // atom.ctas)):
             region = call.regions[name]
             if region.buffer.name == tile.name:
                 _mode_of(region, tile, engine)  # most swizzles are none that it knows: no more need be known of them

@@ -200,13 +200,16 @@ NAME_RULES = {
     "TG120": Rule(
         "what CTAs of a cluster do together differs",
         "Of a copy with 'multicast: cbx' every CTA along cbx brings a part, and all get the whole: they make it as "
-        "often, of the same region. With cluster {cbx: 2}, bx // 2 is the same in both CTAs, bx and cbx are not.",
+        "often, of the same region. With cluster {cbx: 2}, bx // 2 is the same in both CTAs, bx and cbx are not. Of a "
+        "pair ('cta_group: 2') the even CTA alone starts products and waits at barriers with 'pair: true', and a "
+        "product takes the same places in both.",
         _multicast("X[bx*16 : +64]"),
         _multicast("X[bx // 2 * 64 : +64]"),
     ),
     "TG121": Rule(
         "a cluster may end before its CTAs are done with one another",
-        "Where 'multicast' or 'to' reach other CTAs, all threads meet before they end: 'sync: cluster' is last.",
+        "Where 'multicast', 'to' or a pair reach other CTAs, all threads meet before they end: 'sync: cluster' comes "
+        "last.",
         _multicast("X[bx // 2 * 64 : +64]").replace("  - sync: cluster\n", ""),
         _multicast("X[bx // 2 * 64 : +64]"),
     ),

@@ -1,0 +1,61 @@
+"""CTAs of a cluster in a batch: who reaches whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilegen.reference.machine import Array, CtaBatch
+from tilegen.spec.data import Spec
+from tilegen.spec.pairs import PAIR
+
+Cta = tuple[int, int, int]
+
+
+def find_along(machine: CtaBatch, axis: int) -> Array:
+    """Of each CTA of a batch, (CTAs, count), those along an axis of its cluster; itself in place of one not there."""
+    numbers = {cta: k for k, cta in enumerate(machine.ctas)}
+    count = machine.spec.cluster[axis]
+    found = np.empty((len(machine.ctas), count), np.int64)
+    for k, cta in enumerate(machine.ctas):
+        first = cta[axis] // count * count
+        own = list(cta)
+        for i in range(count):
+            own[axis] = first + i
+            found[k, i] = numbers.get((own[0], own[1], own[2]), k)
+    return found
+
+
+def find_partners(machine: CtaBatch) -> Array:
+    """Of each CTA of a batch, (CTAs, 2), the two of its pair, the even one first. Raises KeyError for half a pair."""
+    numbers = {cta: k for k, cta in enumerate(machine.ctas)}
+    pairs = [[(x // PAIR * PAIR + i, y, z) for i in range(PAIR)] for x, y, z in machine.ctas]
+    return np.array([[numbers[cta] for cta in pair] for pair in pairs], np.int64)
+
+
+def list_whole(spec: Spec, ctas: Sequence[Cta]) -> tuple[list[Cta], int]:
+    """The CTAs, all of each cluster where those of one need each other, in order; and how many are one's."""
+    if spec.cta_group < PAIR:
+        return list(ctas), 1
+    x, y, z = spec.cluster
+    firsts = dict.fromkeys((a // x * x, b // y * y, c // z * z) for a, b, c in ctas)
+    own = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
+    return [(a + i, b + j, c + k) for a, b, c in firsts for i, j, k in own], len(own)
+
+
+def list_both(machine: CtaBatch, env: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The numbers of both CTAs' parts of what even CTAs start, the even ones first; and of odd ones' alone.
+
+    All other numbers are those of the even CTA.
+    """
+    odd = find_partners(machine)[env["block"], 1]
+    apart = (odd - env["block"]) * machine.threads
+    other = {**env, "block": odd, "instance": env["instance"] + apart}
+    count = len(env["block"])
+    both = {
+        name: np.concatenate([x, other[name]]) if isinstance(x, np.ndarray) and x.shape[:1] == (count,) else x
+        for name, x in env.items()
+    }
+    return both, other

@@ -1,0 +1,74 @@
+"""Pairs of CTAs, 2 i and 2 i + 1 along cbx: which of the two is meant, and who of a cluster runs a statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilegen.index import Index, Var, add, bound, conjuncts, div, equal, evaluate, mod, mul, substitute, variables
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.spec.data import Call, Spec
+
+PAIR = 2
+Cluster = tuple[int, int, int]
+_ALONG, _OF_GRID = CLUSTER_AXES[0], CTA_AXES[0]
+
+
+def is_of_pair(spec: Spec, call: Call) -> bool:
+    """Is a call a product that a pair of CTAs makes, started in the even one?"""
+    return spec.cta_group == PAIR and call.op == "mma" and call.regions["c"].buffer.traits.has_cells
+
+
+def is_shared(spec: Spec, barrier: str) -> bool:
+    """Do the mbarriers of this name in the even CTA serve both of a pair?"""
+    return any(b.pair for b in spec.barriers if b.name == barrier)
+
+
+def is_even(cluster: Cluster) -> Index:
+    """The condition that a CTA is the even one of its pair.
+
+    >>> print(is_even((4, 1, 1)))
+    cbx % 2 == 0
+    """
+    return equal(mod(Var(_ALONG, cluster[0]), PAIR), 0)
+
+
+def find_even_rank(cluster: Cluster) -> Index:
+    """The rank in its cluster of the even CTA of a pair; ranks count cbx first.
+
+    >>> print(find_even_rank((2, 1, 1)), "and", find_even_rank((4, 2, 1)))
+    0 and cbx / 2 * 2 + cby * 4
+    """
+    rank: Index = mul(div(Var(_ALONG, cluster[0]), PAIR), PAIR)
+    step = cluster[0]
+    for name, count in zip(CLUSTER_AXES[1:], cluster[1:], strict=True):
+        rank = add(rank, mul(Var(name, count), step)) if count > 1 else rank
+        step *= count
+    return rank
+
+
+def runs_in_odd(conditions: Sequence[Index], cluster: Cluster) -> bool:
+    """May the odd CTA of a pair run what stands under these conditions, as far as they are on cbx and bx?"""
+    parts = [one for condition in conditions for one in conjuncts(condition)]
+    odd = range(1, cluster[0], PAIR)
+    return any(not any(_at_place(one, place, cluster) is False for one in parts) for place in odd)
+
+
+def _at_place(x: Index, place: int, cluster: Cluster) -> Index:
+    """An expression in the CTAs that lie at this place of their cluster along cbx."""
+    values: dict[str, Index] = {_ALONG: place}
+    for v in variables(x):
+        if v.name == _OF_GRID:
+            clusters = Var(f"{_OF_GRID}_of_cluster", -(-bound(v) // cluster[0]) + 1)
+            values[_OF_GRID] = add(mul(clusters, cluster[0]), place)
+    return substitute(x, values)
+
+
+def count_places(conditions: Sequence[Index], axis: str, places: range) -> int:
+    """At how many places of a cluster along an axis conditions hold, as far as they are on that axis alone.
+
+    >>> count_places([equal(mod(Var("cbx", 4), 2), 0)], "cbx", range(4))
+    2
+    """
+    parts = [one for condition in conditions for one in conjuncts(condition)]
+    mine = [one for one in parts if {v.name for v in variables(one)} == {axis}]
+    return sum(all(evaluate(one, {axis: place}) for one in mine) for place in places)
