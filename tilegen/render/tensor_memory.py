@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilegen.layouts.core.cells import COLUMN_BYTES
-from tilegen.plan import Plan, Role, Stamp, Sync, TensorFence, TensorMma, all_steps, effects, flatten
+from tilegen.plan import Plan, Role, Stamp, Step, Sync, TensorFence, TensorMma, all_steps, effects, flatten
 from tilegen.render.c_text import end_comment
 from tilegen.render.elections import elect
 from tilegen.render.launch import SharedUse
@@ -69,7 +69,7 @@ def find_allocator(plan: Plan) -> int:
 
 def _ends_met(role: Role) -> bool:
     """Is the last that a role does to meet the cluster, which it tells what it did to tensor memory?"""
-    meet = (Sync("cluster"),)
+    meet: tuple[Step, ...] = (Sync("cluster"),)
     if _touches(role):
         meet = (TensorFence("before"), *meet, TensorFence("after"))
     steps = tuple(s for s in role.steps if not isinstance(s, Stamp))
