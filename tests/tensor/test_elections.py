@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.faults.parts import rewrite
+from tests.tensor.pairs import ONE_PAIR, plan_pair
 from tests.tensor.plans import Gemm, plan_alone, plan_gemm, tensor_memory
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import ProofError
@@ -168,7 +169,9 @@ def run(plan: Plan) -> None:
 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("thread", [0, 1, 31])
-@pytest.mark.parametrize("plan", [plan_gemm(Gemm()), plan_gemm(Gemm(boxed=True)), plan_alone(3)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "plan", [plan_gemm(Gemm()), plan_gemm(Gemm(boxed=True)), plan_alone(3), plan_pair(ONE_PAIR)], ids=lambda p: p.name
+)
 def test_a_plan_is_right_whoever_is_elected(plan: Plan, thread: int) -> None:
     assert (given_to(plan, thread) == given_to(plan, 0)) == (thread == 0)
     run(given_to(plan, thread))

@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from tests.faults.parts import change_parts
-from tests.interpret.tensor_plans import lies
+from tests.interpret.tensor_plans import lies, product_of
 from tests.nvcc.compile import compile_text, requires_nvcc
 from tests.ptx.blackwell_runs import count_instructions, find_disassembler
 from tests.ptx.kernels import requires_nvrtc
 from tests.ptx.run import compile_plan
 from tests.tensor.pair_faults import FAULTS, VALUES, PairFault
-from tests.tensor.pairs import PAIRS, PairGemm, draw, plan_pair
+from tests.tensor.pairs import ONE_PAIR, PAIRS, Pairs, plan_pair
 from tests.tensor.plans import Gemm, plan_gemm
 from tilegen.gpu import compile_cubin, find_compilers
+from tilegen.layouts import find_atom
 from tilegen.plan import TENSOR, Arrive, Plan, Role, Sync, TensorMma, Tma, UnknownStep, When, flatten
 from tilegen.ptx import PtxError, PtxFault
 from tilegen.render import render
@@ -26,7 +27,7 @@ from tilegen.render.kernel import render_passes
 from tilegen.render.tensor_memory import find_allocator
 from tilegen.spec.names import reserved_reason
 
-PLAN = plan_pair(PairGemm())
+PLAN = plan_pair(ONE_PAIR)
 every_pair = pytest.mark.parametrize("name", PAIRS)
 
 
@@ -105,19 +106,18 @@ def test_without_mbarriers_the_pair_meets_too() -> None:
     ],
 )
 def test_a_product_says_the_shape_of_both(name: str, form: str, said: str) -> None:
-    gemm = PAIRS[name]
-    text = render(plan_pair(gemm))
-    assert re.search(rf"// {said}\n +tcgen05_mma_{gemm.kind}_pair\(acc, [^;]*, {form}, 0 < k \* 4 \+ j\);", text)
-    assert f"tcgen05.mma.cta_group::2.kind::{gemm.kind} [%0], %1, %2, %3, adds;" in text
+    text, kind = render(plan_pair(PAIRS[name])), find_atom(PAIRS[name].atom).ptx_kind
+    assert re.search(rf"// {said}\n +tcgen05_mma_{kind}_pair\(acc, [^;]*, {form}, 0 < k \* 4 \+ j\);", text)
+    assert f"tcgen05.mma.cta_group::2.kind::{kind} [%0], %1, %2, %3, adds;" in text
 
 
 def test_loads_and_arrivals_name_the_even_cta_and_commits_both() -> None:
     text = render(PLAN)
-    assert "tma_load_2d_pair(sa, &A_map, k * 64, cbx * 128, &full[s & 1], 0);" in text
+    assert "tma_load_2d_pair(sa, &A_map, k * 64, t * 256 + cbx * 128, &full[s & 1], 0);" in text
     assert "mbarrier_arrive_peer_released(&read[t & 1], 0);" in text
     assert "tcgen05_commit_to_pair(&free[s & 1], 3);" in text and "tcgen05_commit_to_pair(&done[t & 1], 3);" in text
     text = render(plan_pair(PAIRS["two pairs"]))
-    assert "cbx * 128, &full[s & 1], (cbx >> 1) * 2);" in text
+    assert "&B_map, k * 64, (cbx & 1) * 32, &full[s & 1], (cbx >> 1) * 2);" in text
     assert "tcgen05_commit_to_pair(&free[s & 1], 3 << ((cbx >> 1) * 2));" in text
     assert "mbarrier_arrive_peer_released(&read[t & 1], (cbx >> 1) * 2);" in text
 
@@ -184,7 +184,7 @@ def test_names_of_functions_of_pairs_are_reserved() -> None:
 
 # ---------------------------------------------------------------- who starts what
 def test_one_thread_starts_all_of_a_role_under_a_condition_on_the_cta() -> None:
-    for plan in map(plan_pair, (PairGemm(), PairGemm(pairs=2))):
+    for plan in map(plan_pair, (ONE_PAIR, PAIRS["two pairs"])):
         load, mma, _, store = (elect(role, "elected") for role in plan.roles)
         for role, is_of_even in ((load, True), (mma, True), (store, False)):
             conditions = {str(s.condition) for s in flatten(role.steps) if isinstance(s, When)}
@@ -230,11 +230,11 @@ def test_machine_code_has_the_instructions_of_a_kernel_by_hand(name: str) -> Non
 
 
 # ---------------------------------------------------------------- the machine
-def run(gemm: PairGemm, *parts: tuple[str, str]) -> bool:
+def run(pairs: Pairs, *parts: tuple[str, str]) -> bool:
     """Is the product right, where parts of the text are others?"""
-    drawn, want = draw(gemm)
-    got = compile_plan(plan_pair(gemm), *parts).run(drawn)["C"].reshape(want.shape)
-    return bool(np.array_equal(got.astype(np.float64), want))
+    drawn = pairs.draw()
+    got = compile_plan(plan_pair(pairs), *parts).run(drawn)["C"]
+    return bool(np.array_equal(got.reshape(-1, pairs.n), product_of(drawn)))
 
 
 @requires_nvrtc
@@ -247,7 +247,7 @@ def test_products_are_right(name: str) -> None:
 def find(fault: PairFault) -> str:
     """What the machine says of a fault; "" where the result is right."""
     try:
-        return "" if run(PairGemm(), *fault.parts) else VALUES
+        return "" if run(ONE_PAIR, *fault.parts) else VALUES
     except (PtxFault, PtxError) as error:
         return str(error)
 
