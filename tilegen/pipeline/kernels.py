@@ -78,7 +78,7 @@ def _write(spec: Spec, plan: Plan) -> tuple[str, dict[str, Any]]:
 def explain_spec(spec: Spec, plan: Plan, processes: int = 1) -> dict[str, Any]:
     """What ``explain`` says of a loaded spec and its plan; layouts are compared in ``processes``, which are forked."""
     explained = explain_plan(with_comparisons(spec, plan, processes), launch_of(spec), with_derivations=True)
-    return explained | describe_tensor_memory(spec)
+    return explained | describe_tensor_memory(spec, plan)
 
 
 def with_comparisons(spec: Spec, plan: Plan, processes: int = 1) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilegen.layouts.core.cells import COLUMN_BYTES
-from tilegen.plan import Plan, Role, TensorMma, all_steps, effects, flatten
+from tilegen.plan import Role, all_steps, effects, find_allocator
 from tilegen.render.c_text import end_comment
 from tilegen.render.elections import elect
 from tilegen.render.launch import SharedUse
@@ -47,25 +47,3 @@ def elect_thread(page: Page, role: Role, first: int) -> tuple[Role, str]:
         given,
         f"{name} = {page.use('is_elected')}(){f' && threadIdx.x < {first + warp}' if role.threads > warp else ''}",
     )
-
-
-def find_allocator(plan: Plan) -> int:
-    """The warp of the CTA that takes tensor memory and frees it.
-
-    The first of the first role that multiplies there, else of the first that touches it, else the first of all.
-    """
-    for holds in (_multiplies, _touches):
-        first = 0
-        for role in plan.roles:
-            if holds(role):
-                return first // SCOPES["warp"].threads
-            first += role.threads
-    return 0
-
-
-def _multiplies(role: Role) -> bool:
-    return any(isinstance(step, TensorMma) for step in flatten(role.steps))
-
-
-def _touches(role: Role) -> bool:
-    return any(t.ref.memory.traits.has_cells for step in flatten(role.steps) for t in effects(step).touches)

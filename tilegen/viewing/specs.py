@@ -62,7 +62,7 @@ def _memories(spec: Spec, plan: Plan) -> list[dict[str, Any]]:
     """Every buffer; in shared memory with the first byte and the bytes that it takes, in tensor memory the columns."""
     shared = [m for m in plan.memories if m.traits.is_pooled]
     placed = {m.name: (m.offset_bytes, (bound(m.span) - 1) * m.elem_bytes) for m in shared}
-    taken = describe_tensor_memory(spec).get("tensor_memory", {}).get("buffers", ())
+    taken = describe_tensor_memory(spec, plan).get("tensor_memory", {}).get("buffers", ())
     placed |= {b["buffer"]: (b["first_column"], b["taken"]) for b in taken}
     return [
         {
