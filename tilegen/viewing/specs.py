@@ -29,6 +29,7 @@ from tilegen.viewing.examples import example_of
 from tilegen.viewing.linking import link_op
 from tilegen.viewing.page import PageData, write_page
 from tilegen.viewing.presets import own_presets, own_tilings, tiling_data
+from tilegen.viewing.tensor_memory import draw_tensor_memory
 
 ROWS = 40  # of events
 Data = Mapping[str, Any]
@@ -159,7 +160,8 @@ def _spec_data(spec: Spec, plan: Plan, launch: Launch, explained: Data, cuda: st
         "memories": _memories(spec, plan), "steps": list_steps(spec, plan),
         "choices": [_spell_choice(c) for c in explained["choices"]],
         "ops": [_op_data(k, op, keys[k - 1], lines, names) for k, op in enumerate(explained["ops"], 1)],
-        "timeline": _timeline(spec, plan, launch), "cuda": lines, "yaml": spec.text.splitlines(),
+        "tensor_memory": draw_tensor_memory(spec, plan), "timeline": _timeline(spec, plan, launch),
+        "cuda": lines, "yaml": spec.text.splitlines(),
         "path": Path(spec.path).name, "kernel_line": _find_kernel(lines),
         "expanded": expanded, "expanded_lines": places,
     }  # fmt: skip
