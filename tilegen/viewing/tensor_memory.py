@@ -88,8 +88,8 @@ class _Run:
     def __init__(self, role: Role, block: Block, values: Values):
         self.teams = max(1, role.threads // _TEAM)
         self.bases = {formal.name: actual for formal, actual in block.args if isinstance(actual, Ref)}
-        given = {f.name: actual for f, actual in block.args if not isinstance(actual, Ref)}
-        self.values = {name: _count(x, {}) for name, x in given.items()} | dict(values)
+        given = {f.name: _count(x, {}) for f, x in block.args if not isinstance(x, Ref)}
+        self.values = given | dict(values)
 
     def find(self, ref: Ref, threads: Values) -> tuple[Ref, list[int]]:
         """The memory of a place, and its coordinates for the threads of these numbers."""
