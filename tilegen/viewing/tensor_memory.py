@@ -87,9 +87,13 @@ class _Run:
 
     def __init__(self, role: Role, block: Block, values: Values):
         self.teams = max(1, role.threads // _TEAM)
-        self.bases = {formal.name: actual for formal, actual in block.args if isinstance(actual, Ref)}
-        given = {f.name: _count(x, {}) for f, x in block.args if not isinstance(x, Ref)}
-        self.values = given | dict(values)
+        self.bases: dict[str, Ref] = {}
+        self.values = dict(values)
+        for formal, actual in block.args:
+            if isinstance(actual, Ref):
+                self.bases[formal.name] = actual
+            else:
+                self.values[formal.name] = _count(actual, {})
 
     def find(self, ref: Ref, threads: Values) -> tuple[Ref, list[int]]:
         """The memory of a place, and its coordinates for the threads of these numbers."""
