@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
+from tilegen.auto_layout import choose_layouts, choose_registers, choose_tensor_memory, compare_pinned
 from tilegen.decisions import count_words
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.notebooks import Shown
@@ -88,7 +88,7 @@ def with_comparisons(spec: Spec, plan: Plan, processes: int = 1) -> Plan:
 
 def settle(spec: Spec, processes: int = 1) -> Spec:
     """The spec, which is expanded, with nothing left to choose before its ops are planned: layouts are chosen."""
-    return choose_layouts(choose_registers(spec), processes)
+    return choose_layouts(choose_registers(choose_tensor_memory(spec)), processes)
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:
