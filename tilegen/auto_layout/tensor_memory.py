@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilegen.auto_layout.pin import pin_layout
+from tilegen.auto_layout.pin import list_views, pin_layout
 from tilegen.auto_layout.register_flow import say_call
 from tilegen.decisions import Choice
+from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError
-from tilegen.layouts import parse
+from tilegen.layouts import parse, retype_cells
 from tilegen.ops import OPS
 from tilegen.ops.cells import CellsNeed, are_same
 from tilegen.spec.data import Buffer, Call, Spec
@@ -48,7 +49,7 @@ def _find_need(spec: Spec, name: str) -> CellsNeed:
     """What the ops need that name a buffer: those that leave no choice before the others. Raises SpecError."""
     buffer = spec.buffer(name)
     touching = [(c, f) for c in outline(spec).calls for f, r in c.regions.items() if r.buffer.root == name]
-    asked = [(c, f, need) for c, f in touching if c.regions[f].buffer.name == name and (need := OPS[c.op].cells(c, f))]
+    asked = [(c, f, need) for c, f in touching if (need := _need_of_root(spec, c, f))]
     fixed = [one for one in asked if one[2].is_fixed] or asked
     if not fixed:
         return _take_rows(buffer, bool(touching))
@@ -58,6 +59,16 @@ def _find_need(spec: Spec, name: str) -> CellsNeed:
             raise SpecError(_report_two(buffer, first, other))
     _, field, need = first
     return replace(need, why=f"{need.why}, as {field} of {say_call(first[0])}")
+
+
+def _need_of_root(spec: Spec, call: Call, field: str) -> CellsNeed | None:
+    """What a call needs of the buffer that an operand is, or is a view of; None where a view has other dimensions."""
+    view, need = call.regions[field].buffer, OPS[call.op].cells(call, field)
+    if need is None or any(v.axes for v in list_views(spec, view.name)):
+        return None
+    root = spec.buffer(view.root)
+    layout = retype_cells(need.layout, DTYPES[view.dtype].bits, DTYPES[root.dtype].bits)
+    return need if view.name == root.name else replace(need, layout=layout)
 
 
 def _take_rows(buffer: Buffer, is_touched: bool) -> CellsNeed:

@@ -18,7 +18,6 @@ from tilegen.errors import Mark
 from tilegen.index import Index, bound
 from tilegen.layouts import Iter, TileLayout
 from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS, Cells, find_cells
-from tilegen.spec.absent import refuse_later
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.findings import Flawed
 from tilegen.spec.form import OpForm
@@ -162,7 +161,7 @@ def place_columns(buffers: Iterable[Buffer], arch: str) -> Columns:
 
     One that lies ``over`` others begins where the first of them does, and takes no columns of its own.
     """
-    there = [b for b in buffers if b.traits.has_cells]
+    there = [b for b in buffers if b.traits.has_cells and b.root == b.name]
     own: dict[str, int] = {}
     taken = 0
     for buffer in there:
@@ -182,7 +181,7 @@ def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
     """All buffers whose layout is known have room in one allocation; raises TG210 at the first one that has none."""
     there: list[Buffer] = []
     for buffer in buffers:
-        if not buffer.traits.has_cells or buffer.over or buffer.is_auto:
+        if not buffer.traits.has_cells or buffer.root != buffer.name or buffer.over or buffer.is_auto:
             continue
         there.append(buffer)
         has, taken = _memory_of(arch), place_columns(there, arch).taken
@@ -196,13 +195,6 @@ def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
 
 
 # ---------------------------------------------------------------- what cannot be done with them yet
-def refuse_tensor_view(other: Buffer, node: Node) -> None:
-    """Raises TG190 for a view of tensor memory."""
-    if other.traits.has_cells:
-        fix = "give the buffer the shape and the layout that you need"
-        raise refuse_later(f"a view of '{other.name}', which is in tensor memory,", node, fix)
-
-
 def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingNode) -> None:
     """Raises TG190 for an op that touches tensor memory in a field that may not be there, at the first such region;
     and for a move that no warpgroup makes, or whose other side is not in registers. A copy may take it from shared
