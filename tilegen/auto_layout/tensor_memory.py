@@ -12,15 +12,17 @@ from tilegen.auto_layout.pin import list_views, pin_layout
 from tilegen.auto_layout.register_flow import say_call
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
-from tilegen.errors import Diagnostic, SpecError
+from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.layouts import parse, retype_cells
 from tilegen.ops import OPS
 from tilegen.ops.cells import CellsNeed, are_same
 from tilegen.spec.data import Buffer, Call, Spec
 from tilegen.spec.findings import Flawed
 from tilegen.spec.outline import outline
+from tilegen.spec.placing import find_crossing
 from tilegen.spec.tensor_memory import check_tensor_total, say_placement, suggest_placement
 
+_FIX = "let the last dimension count the elements of a row, which share columns"
 _Asked = tuple[Call, str, CellsNeed]  # a call, its field, and what it needs there
 
 
@@ -35,7 +37,7 @@ def choose_tensor_memory(spec: Spec) -> Spec:
     choices = []
     for name in names:
         need = _find_need(spec, name)
-        spec = pin_layout(spec, name, need.layout)
+        spec = _pin(spec, name, need)
         choices.append(Choice(f"layout of {name}", str(need.layout), (), need.why))
     try:
         check_tensor_total(spec.buffers, spec.arch)
@@ -43,6 +45,20 @@ def choose_tensor_memory(spec: Spec) -> Spec:
         assert flaw.diagnostic is not None
         raise SpecError(flaw.diagnostic) from None
     return replace(spec, choices=(*spec.choices, *choices))
+
+
+def _pin(spec: Spec, name: str, need: CellsNeed) -> Spec:
+    """The spec with a layout for a buffer and its views. Raises SpecError for views that have no elements under it."""
+    views = [b for b in spec.buffers if b.root == name and b.name != name]
+    try:
+        pinned = pin_layout(spec, name, need.layout)
+    except LayoutError as error:
+        raise SpecError(Diagnostic("TG115", f"{error}, for views of '{name}'", views[0].mark, _FIX)) from None
+    for view in (pinned.buffer(b.name) for b in views):
+        if crossing := find_crossing(view.layout, view.shape):
+            message = f"{crossing.message}, the shape of view '{view.name}'"
+            raise SpecError(Diagnostic(crossing.code, message, view.mark, f"split or join dimensions of '{name}'"))
+    return pinned
 
 
 def _find_need(spec: Spec, name: str) -> CellsNeed:
