@@ -68,7 +68,7 @@ def describe_started(plan: Plan, op: int) -> dict[str, Any]:
     numbers = dict.fromkeys(describe_instruction(step).encode() for step in steps)
     return {
         "instruction": steps[0].via.name, "kind": atom.ptx_kind, "atom": atom.name, "shape": list(atom.shape),
-        "count": len(steps), "a_in_tensor_memory": steps[0].a_lies is None,
+        "ctas": steps[0].ctas, "count": len(steps), "a_in_tensor_memory": steps[0].a_lies is None,
         "instruction_descriptors": [_decode(number, atom.ptx_kind) for number in numbers],
     }  # fmt: skip
 
@@ -142,7 +142,8 @@ def _say_started(started: Data) -> list[str]:
     if "factors" in first:
         ids = [one["a_factor"] for one in (first, last)]
         says += f", factors {first['factors']}, {f'ids {ids[0]} to {ids[1]}' if ids[0] != ids[1] else f'id {ids[0]}'}"
-    text = f"  tcgen05.mma.{started['kind']}: {started['count']} x m{m}n{n}k{k}, idesc {first['bits']} ({says})"
+    pair = " of both CTAs of a pair, started in the even one" if started["ctas"] > 1 else ""
+    text = f"  tcgen05.mma.{started['kind']}: {started['count']} x m{m}n{n}k{k}{pair}, idesc {first['bits']} ({says})"
     cells = "    a: in tensor memory, row r in lane r, the elements of a row packed in its columns"
     return [*wrap_line(text), *(wrap_line(cells) if started["a_in_tensor_memory"] else [])]
 

@@ -42,7 +42,7 @@ def describe_tensor_memory(spec: Spec, plan: Plan) -> dict[str, Any]:
         })  # fmt: skip
     found = {
         "lanes": has.lanes, "columns": has.columns, "least_columns": has.least_columns, "taken": places.taken,
-        "allocated": places.allocated, "allocator": _find_allocator(plan),
+        "allocated": places.allocated, "allocator": _find_allocator(plan), "cta_group": plan.cta_group,
     }  # fmt: skip
     return {"tensor_memory": found | {"buffers": rows}}
 
@@ -99,6 +99,7 @@ def say_tensor_memory(found: Mapping[str, Any]) -> list[str]:
     packed = {b["dtype"]: f"{b['packed']} of {b['dtype']}" for b in found["buffers"] if b["packed"] > 1}
     by = found["allocator"]
     who = f"warp {by['warp_in_role']} of role {by['role']}" if by["role"] else f"warp {by['warp']}"
+    who += ", of each CTA of a pair" if found["cta_group"] > 1 else ""
     taken = f"{found['taken']} of {found['columns']} columns taken"
     notes = [f"an allocation is a power of two from {found['least_columns']} on, in all {found['lanes']} lanes"]
     notes += [f"elements in a column of one lane: {', '.join(packed.values())}"] if packed else []
