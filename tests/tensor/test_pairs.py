@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,15 +20,22 @@ from tests.tensor.pairs import ONE_PAIR, PAIRS, Pairs, plan_pair
 from tests.tensor.plans import Gemm, plan_gemm
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.layouts import find_atom
+from tilegen.pipeline import load
 from tilegen.plan import TENSOR, Arrive, Plan, Role, Sync, TensorMma, Tma, UnknownStep, When, flatten
+from tilegen.planner import plan_spec
 from tilegen.ptx import PtxError, PtxFault
 from tilegen.render import render
 from tilegen.render.elections import elect
 from tilegen.render.kernel import render_passes
+from tilegen.render.page import Page
 from tilegen.render.tensor_memory import find_allocator
 from tilegen.spec.names import reserved_reason
+from tilegen.templating import read_template
 
 PLAN = plan_pair(ONE_PAIR)
+SPEC = Path(__file__).parents[2] / "specs" / "hgemm_blackwell_pair.yaml"
+TENSOR_MAP = "struct alignas(64) TensorMap { unsigned long long opaque[16]; };"
+MACROS = re.findall(r"^//% macro (\w+)\(name, ctas", read_template("prelude.cuh.j2"), re.M)
 every_pair = pytest.mark.parametrize("name", PAIRS)
 
 
@@ -227,6 +235,42 @@ def test_machine_code_has_the_instructions_of_a_kernel_by_hand(name: str) -> Non
         "UTCATOMSWS.2CTA.FIND_AND_SET.ALIGN": 2,
     }  # fmt: skip
     assert found["BRA.U.ANY"] == 0
+
+
+@requires_nvrtc
+@pytest.mark.skipif(find_disassembler() is None, reason="there is no nvdisasm")
+def test_the_spec_has_them_too() -> None:
+    plan = plan_spec(load(SPEC))
+    cubin = compile_cubin(render(plan), plan.arch, plan.name)
+    found = count_instructions(cubin.image)
+    wanted = {
+        "UTCHMMA.2CTA": 4, "UTCBAR.2CTA.MULTICAST": 2, "UTMALDG.2D.2CTA": 2, "UTMASTG.2D": 4, "LDTM.x64": 4,
+        "BRA.U.ANY": 0, "UTCHMMA": 0, "UTCBAR": 0, "UTMALDG.2D": 0,
+    }  # fmt: skip
+    assert {op: found[op] for op in wanted} == wanted
+    assert cubin.spill_store_bytes == cubin.spill_load_bytes == 0 and not cubin.losses
+
+
+@pytest.mark.skipif(not find_compilers(), reason="neither NVRTC nor nvcc is here")
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_every_function_on_tensor_memory_compiles(ctas: int) -> None:
+    """Those too that no kernel of pairs calls so far; one thread of a kernel calls each, with zeros."""
+    page = Page(replace(PLAN, cta_group=ctas))
+    names = [page.use_tensor(macro) for macro in MACROS]
+    names += [page.use_as(f"tma_load_{n}d_pair", "tma_load", n, ctas) for n in range(1, 6)]
+    text = "\n".join(page.helpers.values())
+    for name in names:
+        found = re.search(rf"(template <int columns> )?__device__ __forceinline__ void {name}\(([^)]*)\)", text)
+        assert found, name
+        zeros = ", ".join("0" for x in found[2].split(",") if x)
+        text += f"\n__device__ void call_{name}() {{ {name}{'<32>' * bool(found[1])}({zeros}); }}"
+    calls = "".join(f" call_{name}();" for name in names)
+    text = f'{TENSOR_MAP}\n{text}\nextern "C" __global__ void __cluster_dims__(2, 1, 1) k() {{{calls} }}\n'
+    assert len(names) == 20 and not compile_cubin(text, "sm_100a", "k").losses
+    if find_disassembler():
+        found_all = count_instructions(compile_cubin(text, "sm_100a", "k").image)
+        mine = {op for op in found_all if op.startswith(("UTC", "UTMALDG")) and not op.endswith((".AND", ".ALIGN"))}
+        assert mine and all((".2CTA" in op) == (ctas == 2) for op in mine), mine
 
 
 # ---------------------------------------------------------------- the machine
