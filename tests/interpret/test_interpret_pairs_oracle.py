@@ -262,7 +262,7 @@ def draw_ring(draw: random.Random) -> Program:
 
 
 def mutate(program: Program, draw: random.Random) -> Program:
-    """One op left out, done twice, moved by one or by some places, or with another field."""
+    """One op left out, done twice, moved by one or by some places, with another field, or one op more."""
     threads = [list(own) for own in program]
     thread = draw.randrange(len(threads))
     own = threads[thread]
