@@ -225,10 +225,10 @@ __device__ __forceinline__ void copy_h_out(int tx, int c, const bfloat16_t (&h)[
     }
 }
 
-__device__ __forceinline__ void store_out_O(int tx, int bx, int by, const TensorMap &O_map_1x128x64_128B,
-    const bfloat16_t *out)
+__device__ __forceinline__ void store_out_O(int bx, int by, bool elected,
+    const TensorMap &O_map_1x128x64_128B, const bfloat16_t *out)
 {
-    if (tx == 0) {
+    if (elected) {
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
             tma_store_3d(&out[i * 8192], &O_map_1x128x64_128B, i * 64, bx * 128, by);
@@ -345,6 +345,7 @@ attention_blackwell(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restri
     } else {  // softmax: 128 threads
         const int tx = threadIdx.x - 128;
         const int wid_in_wg = tx >> 5;
+        const bool elected = is_elected() && threadIdx.x < 160;
         __align__(16) float x[128];  // tcgen05_atom_layout('32x32b', (128, 128), 'float32') [128, 128]
         __align__(16) bfloat16_t w[128];  // S[(128, 128):(1@tid_in_wg, 1)] [128, 128]
         __align__(16) float y[32];  // S[(128, 32):(1@tx, 1)] [128, 32]
@@ -380,7 +381,7 @@ attention_blackwell(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restri
             tmem_fence_before();
             sync_role(6, 128);
             tmem_fence_after();
-            if (tx == 0) {
+            if (elected) {
                 tmem_fence_before();
                 mbarrier_arrive(&pdone[j & 1]);
             }
@@ -399,7 +400,7 @@ attention_blackwell(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restri
         tmem_fence_before();
         sync_role(6, 128);
         tmem_fence_after();
-        store_out_O(tx, bx, by, O_map_1x128x64_128B, out);  // copy out -> O[by, bx*128 : +128]
+        store_out_O(bx, by, elected, O_map_1x128x64_128B, out);  // copy out -> O[by, bx*128 : +128]
         tma_wait<0>();
     }
 

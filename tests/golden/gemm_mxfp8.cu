@@ -142,10 +142,10 @@ __device__ __forceinline__ void copy_h_out(int tx, const bfloat16_t (&h)[32], bf
     }
 }
 
-__device__ __forceinline__ void store_out_D(int tx, int m, int n, int p, const TensorMap &D_map_128x32_64B,
-    const bfloat16_t *out)
+__device__ __forceinline__ void store_out_D(bool elected, int m, int n, int p,
+    const TensorMap &D_map_128x32_64B, const bfloat16_t *out)
 {
-    if (tx == 0) {
+    if (elected) {
         tma_store_2d(out, &D_map_128x32_64B, n * 224 + p * 32, m * 128);
         tma_commit();
     }
@@ -291,6 +291,7 @@ gemm_mxfp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict_
     } else {  // store: 128 threads
         const int tx = threadIdx.x - 128;
         const int wid_in_wg = tx >> 5;
+        const bool elected = is_elected() && threadIdx.x < 160;
         __align__(16) bfloat16_t h[32];  // S[(128, 32):(1@tx, 1)] [128, 32]
         #pragma unroll 1
         for (int t = bx; t < 16; t += 6) {
@@ -313,9 +314,9 @@ gemm_mxfp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict_
                 sync_role(7, 128);
                 tmem_fence_after();
                 // copy out[u % 2] -> D[m*128 : +128, n*224 + p*32 : +32]
-                store_out_D(tx, m, n, p, D_map_128x32_64B, &out[(u & 1) * 4096]);
+                store_out_D(elected, m, n, p, D_map_128x32_64B, &out[(u & 1) * 4096]);
             }
-            if (tx == 0) {
+            if (elected) {
                 tmem_fence_before();
                 mbarrier_arrive(&read[trip & 1]);
             }

@@ -73,10 +73,10 @@ __device__ __forceinline__ void copy_h_out(int tx, const bfloat16_t (&h)[64], bf
     }
 }
 
-__device__ __forceinline__ void store_out_D(int tx, int m, int n, int p, const TensorMap &D_map_128x64_128B,
-    const bfloat16_t *out)
+__device__ __forceinline__ void store_out_D(bool elected, int m, int n, int p,
+    const TensorMap &D_map_128x64_128B, const bfloat16_t *out)
 {
-    if (tx == 0) {
+    if (elected) {
         tma_store_2d(out, &D_map_128x64_128B, n * 256 + p * 64, m * 128);
         tma_commit();
     }
@@ -170,6 +170,7 @@ hgemm_blackwell(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__
     } else {  // store: 128 threads
         const int tx = threadIdx.x - 128;
         const int wid_in_wg = tx >> 5;
+        const bool elected = is_elected() && threadIdx.x < 160;
         __align__(16) bfloat16_t h[64];  // S[(128, 64):(1@tx, 1)] [128, 64]
         #pragma unroll 1
         for (int t = bx; t < 32; t += 6) {
@@ -191,9 +192,9 @@ hgemm_blackwell(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__
                 sync_role(6, 128);
                 tmem_fence_after();
                 // copy out[p % 2] -> D[m*128 : +128, n*256 + p*64 : +64]
-                store_out_D(tx, m, n, p, D_map_128x64_128B, &out[(p & 1) * 8192]);
+                store_out_D(elected, m, n, p, D_map_128x64_128B, &out[(p & 1) * 8192]);
             }
-            if (tx == 0) {
+            if (elected) {
                 tmem_fence_before();
                 mbarrier_arrive(&read[trip & 1]);
             }

@@ -469,6 +469,15 @@ __device__ __forceinline__ void tcgen05_commit(unsigned long long *bar)
                  ::"r"((unsigned)__cvta_generic_to_shared(bar)) : "memory");
 }
 
+//// tcgen05_commit_to_pair
+// The mbarrier of each CTA of the cluster whose bit of `peers` is set gets one arrival when all products and copies to
+// tensor memory that this thread has started are done.
+__device__ __forceinline__ void tcgen05_commit_to_pair(unsigned long long *bar, int peers)
+{
+    asm volatile("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(bar)), "h"((unsigned short)peers) : "memory");
+}
+
 //// tcgen05_cp_32x128b_warpx4
 // One thread starts a copy of 32 rows of 16 bytes, where a descriptor says, to 4 columns of lanes 0 to 31, and again to
 // each 32 lanes after them.
@@ -512,6 +521,18 @@ __device__ __forceinline__ void tcgen05_mma_f16_cells(unsigned c, unsigned a, un
                  ::"r"(c), "r"(a), "l"(b), "r"(form), "r"((int)adds) : "memory");
 }
 
+//// tcgen05_mma_f16_pair
+// One thread starts C += A B, C = A B unless it adds: A and B where their descriptors say, C in tensor memory; `form`
+// is the instruction's descriptor. Each CTA of the pair has half of the rows of A and of C, and half of the columns of
+// B, at the same places.
+__device__ __forceinline__ void tcgen05_mma_f16_pair(unsigned c, unsigned long long a, unsigned long long b,
+    unsigned form, bool adds)
+{
+    asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, %4, 0;\n\t"
+                 "tcgen05.mma.cta_group::2.kind::f16 [%0], %1, %2, %3, adds;\n\t}"
+                 ::"r"(c), "l"(a), "l"(b), "r"(form), "r"((int)adds) : "memory");
+}
+
 //// tcgen05_mma_mxf8f6f4
 // As the one without factors; element k of a row is multiplied by the factor of k / 32, a power of two, of which tensor
 // memory has one for each row.
@@ -536,6 +557,19 @@ __device__ __forceinline__ void tma_load_2d(void *smem, const TensorMap *map, in
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
                  "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(x), "r"(y) : "memory");
+}
+
+//// tma_load_2d_pair
+// A box from global to shared memory, started by one thread; its bytes are reported to the mbarrier of the CTA of this
+// rank, of the same pair.
+__device__ __forceinline__ void tma_load_2d_pair(void *smem, const TensorMap *map, int x, int y,
+    unsigned long long *bar, int rank)
+{
+    asm volatile("{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, %2, %3;\n\t"
+                 "cp.async.bulk.tensor.2d.cta_group::2.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%4, %5}], [there];\n\t}"
+                 ::"r"((unsigned)__cvta_generic_to_shared(smem)), "l"(map),
+                 "r"((unsigned)__cvta_generic_to_shared(bar)), "r"(rank), "r"(x), "r"(y) : "memory");
 }
 
 //// tma_load_3d
@@ -623,6 +657,22 @@ __device__ __forceinline__ void tmem_alloc_done()
     asm volatile("tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;" ::: "memory");
 }
 
+//// tmem_alloc_done_pair
+// This CTA takes no more columns, so that another on the SM may.
+__device__ __forceinline__ void tmem_alloc_done_pair()
+{
+    asm volatile("tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned;" ::: "memory");
+}
+
+//// tmem_alloc_pair
+// A warp of each CTA of a pair takes columns of tensor memory, all 128 lanes of each, when there are so many in both;
+// the address of the first goes to shared memory.
+template <int columns> __device__ __forceinline__ void tmem_alloc_pair(unsigned *base)
+{
+    asm volatile("tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%0], %1;"
+                 ::"r"((unsigned)__cvta_generic_to_shared(base)), "n"(columns) : "memory");
+}
+
 //// tmem_fence_after
 // What this thread does with tensor memory after comes after what it has been told of before.
 __device__ __forceinline__ void tmem_fence_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
@@ -636,6 +686,13 @@ __device__ __forceinline__ void tmem_fence_before() { asm volatile("tcgen05.fenc
 template <int columns> __device__ __forceinline__ void tmem_free(unsigned base)
 {
     asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, %1;" ::"r"(base), "n"(columns) : "memory");
+}
+
+//// tmem_free_pair
+// The warp that took columns gives them back; that of the other CTA of the pair does so too.
+template <int columns> __device__ __forceinline__ void tmem_free_pair(unsigned base)
+{
+    asm volatile("tcgen05.dealloc.cta_group::2.sync.aligned.b32 %0, %1;" ::"r"(base), "n"(columns) : "memory");
 }
 
 //// tmem_load_128

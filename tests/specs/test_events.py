@@ -53,7 +53,7 @@ def check_laws(plan: Plan, log: Record) -> Counter[str]:
         assert all(cause.number < e.number for cause in causes) and len(set(e.by)) == len(e.by)
         assert e.row >= rows.get((e.cta, e.role), 1), "a role goes on"
         if e.what == COPY_LANDED:
-            check_landing(e, causes)
+            check_landing(e, causes, {b.name for b in plan.barriers if b.pair})
             continue
         rows[e.cta, e.role] = e.row
         assert all(cause.row < e.row for cause in causes)
@@ -68,10 +68,12 @@ def check_laws(plan: Plan, log: Record) -> Counter[str]:
     return Counter(e.what for e in events)
 
 
-def check_landing(e: Event, causes: list[Event]) -> None:
+def check_landing(e: Event, causes: list[Event], shared: set[str]) -> None:
+    """A landing is of one start, in a CTA of its; at a barrier that is ``shared`` in pairs, told to the even one."""
     (start,) = causes
     assert start.what == COPY_STARTED and (start.cta, start.role, start.row) == (e.cta, e.role, e.row)
-    assert e.bytes == start.bytes and e.names == start.names and set(e.there) <= set(start.there)
+    told = {(x // 2 * 2, y, z) for x, y, z in start.there} if e.barrier in shared else set(start.there)
+    assert e.bytes == start.bytes and e.names == start.names and set(e.there) <= told
 
 
 def check_wait(e: Event, causes: list[Event], arrivals: dict[str, int]) -> None:

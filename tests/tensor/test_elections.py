@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.faults.parts import rewrite
+from tests.tensor.pairs import ONE_PAIR, plan_pair
 from tests.tensor.plans import Gemm, plan_alone, plan_gemm, tensor_memory
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import ProofError
@@ -89,6 +90,7 @@ def test_what_all_do_and_what_one_starts_are_apart_by_a_meeting() -> None:
     assert is_given(Repeat(k, 8, (Wait("bulk"), MEET, FILL, Sync("async"), MEET, SEND)), Wait("bulk"))
     assert is_given(FILL, Sync("cta"), SEND, Move(held[0], held[4], 4))
     assert is_given(LOAD, MEET, FILL)
+    assert is_given(STORE) and is_given(FILL, Sync("async"), MEET, STORE, alone(SLOT), FILL)
 
 
 SLOT = Arrive(full[0])
@@ -126,7 +128,7 @@ def test_thread_0_stays_where_it_may_matter(why: str) -> None:
 
 def test_nothing_changes_where_nothing_is_gained() -> None:
     assert not is_given(alone(SLOT)) and not is_given(alone(Await(full[0], 0))) and not is_given(FILL)
-    assert not is_given(STORE)
+    assert not is_given(alone(Commit("bulk"))) and not is_given(alone(SLOT), MEET, FILL)
 
 
 def conditions(role: Role) -> set[str]:
@@ -138,7 +140,7 @@ def test_one_thread_starts_all_of_a_role() -> None:
     for gemm in (Gemm(), Gemm(boxed=True)):
         load, mma, _, store = (elect(role, "elected") for role in plan_gemm(gemm).roles)
         assert conditions(load) == conditions(mma) == {"elected"}
-        assert conditions(store) == ({"tx == 0"} if gemm.boxed else set())
+        assert conditions(store) == ({"elected"} if gemm.boxed else set())
     (role,) = plan_alone(3).roles
     assert conditions(elect(role, "elected")) == {"elected"}
 
@@ -167,7 +169,9 @@ def run(plan: Plan) -> None:
 
 @pytest.mark.sweep(2)
 @pytest.mark.parametrize("thread", [0, 1, 31])
-@pytest.mark.parametrize("plan", [plan_gemm(Gemm()), plan_gemm(Gemm(boxed=True)), plan_alone(3)], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "plan", [plan_gemm(Gemm()), plan_gemm(Gemm(boxed=True)), plan_alone(3), plan_pair(ONE_PAIR)], ids=lambda p: p.name
+)
 def test_a_plan_is_right_whoever_is_elected(plan: Plan, thread: int) -> None:
     assert (given_to(plan, thread) == given_to(plan, 0)) == (thread == 0)
     run(given_to(plan, thread))

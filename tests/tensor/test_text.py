@@ -12,22 +12,34 @@ import pytest
 
 from tests.faults.parts import change_parts
 from tests.nvcc.compile import compile_text, requires_nvcc
+from tests.ptx.blackwell_runs import find_disassembler
 from tests.tensor.plans import GEMMS, Gemm, plan_alone, plan_gemm, plan_round_trip, tensor_memory, wid_in_wg
 from tests.text.run import requires_gxx
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.index import Index, Var, add, mul
 from tilegen.pipeline import load
-from tilegen.plan import TENSOR_LOADS, Barrier, Block, MatrixDescriptor, Move, Plan, Role, Step, Wait, flat_memory
+from tilegen.plan import (
+    TENSOR_LOADS,
+    Barrier,
+    Block,
+    MatrixDescriptor,
+    Move,
+    Plan,
+    Role,
+    Step,
+    Wait,
+    find_allocator,
+    flat_memory,
+)
 from tilegen.plan.descriptors import TCGEN05
 from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render, render_prelude
 from tilegen.render.c_text import cell_address
-from tilegen.render.tensor_memory import find_allocator
 
 ROOT = Path(__file__).parents[2]
 SWIZZLES = (0, 32, 64, 128)
 LINES = 'extern "C" __global__'
-DISASSEMBLER = next(filter(None, map(shutil.which, ("cuobjdump", "nvdisasm"))), None)
+DISASSEMBLER = shutil.which("cuobjdump") or find_disassembler()
 requires_disassembler = pytest.mark.skipif(
     DISASSEMBLER is None or shutil.which("nvcc") is None, reason="nvcc, and cuobjdump or nvdisasm, are not here"
 )
@@ -157,7 +169,7 @@ def call_of(plan: Plan, lies: MatrixDescriptor) -> str:
     """What a product of an operand that lies so calls."""
 
     def other(x: object) -> object:
-        return lies if isinstance(x, MatrixDescriptor) and x.rows == 128 else None
+        return replace(lies, rows=128) if isinstance(x, MatrixDescriptor) and x.rows == 128 else None
 
     found = re.search(r"(tcgen05_descriptor<[^>]*>)\(sa\)", render(change_parts(plan, other)))
     assert found

@@ -22,6 +22,7 @@ class Work:
     ``k_parts``: warps that share K and add up sums of ``sum_bytes`` each at the end. ``singles``: elements of a and b
     that threads load one by one for one column of a tile's K. ``copies``: by which cp.async brings that column.
     ``stores_singly``: threads write elements of results one by one, those of a column of a tile side by side.
+    ``in_pairs``: the CTAs of a cluster have half of b's tile each, and one of them starts the products of both.
     ``lines``: of 128 bytes, that 128 bytes of a row of a or b lie in, on average: 1 where all rows begin at lines.
     """
 
@@ -49,6 +50,12 @@ class Work:
     copies: float = 0
     lines: float = 1.0
     stores_singly: bool = False
+    in_pairs: bool = False
+
+    @property
+    def own_columns(self) -> int:
+        """Columns of b's tile that a CTA keeps."""
+        return self.tile[1] // 2 if self.in_pairs else self.tile[1]
 
     @property
     def tiles(self) -> int:

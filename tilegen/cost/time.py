@@ -131,13 +131,13 @@ def _count_tiles(work: Work) -> Tally:
     steps = work.tiles * -(-k // bk)
     return Tally(
         {work.load: steps * bk * (bm * size + bn * size // work.cluster)},
-        staged=steps * bk * (bm + bn) * size,
+        staged=steps * bk * (bm + work.own_columns) * size,
         read=(steps * bk * work.reads + work.tiles * work.unused_reads) * size,
         products=steps * bm * bn * bk,
         stored=work.tiles * bm * bn * work.result_bytes,
         aside=work.tiles * work.aside_bytes,
         waits=2 * steps if work.load == BY_TMA else 0,  # one to fill a stage, one to read it
-        arrivals=steps * work.arrivers * work.cluster,
+        arrivals=steps * work.arrivers * (1 if work.in_pairs else work.cluster),
         joined=work.tiles * bm * bn * work.k_parts * work.sum_bytes if work.k_parts > 1 else 0,
     )
 
@@ -164,8 +164,8 @@ class _Turns:
 
 
 def _take_turns(work: Work, arch: str) -> _Turns:
-    (bm, bn, bk), tiles, sm_count = work.tile, work.tiles, typical_device(arch).sm_count
-    staged = work.stages * bk * (bm + bn) * work.factor_bytes
+    (bm, _, bk), tiles, sm_count = work.tile, work.tiles, typical_device(arch).sm_count
+    staged = work.stages * bk * (bm + work.own_columns) * work.factor_bytes
     by_shared = ARCHES[arch].max_shared_bytes_per_cta // (staged + _count_beside(work, staged))
     by_registers = _fit_registers(work, ARCHES[arch])
     per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared, by_registers))
@@ -238,7 +238,10 @@ def _waits_for_copies(work: Work) -> bool:
 def _count_with_sums(work: Work) -> Tally:
     """Sums are handed over at mbarriers too: of each tile they are complete once, and read once if CTAs go on."""
     found, told = _count_tiles(work), work.tiles * (2 if work.ctas else 1)
-    return replace(found, waits=found.waits + told, arrivals=found.arrivals + told)
+    waits = found.waits + told
+    if work.in_pairs:  # for stages that are full, and for sums that are read, one CTA of the two waits
+        waits -= (found.waits // 2 + (work.tiles if work.ctas else 0)) // 2
+    return replace(found, waits=waits, arrivals=found.arrivals + told)
 
 
 def _count_rows(work: Work) -> Tally:

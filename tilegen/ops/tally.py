@@ -17,7 +17,7 @@ from tilegen.kept import keep
 from tilegen.layouts import MmaTiling
 from tilegen.layouts.constructors import list_owned
 from tilegen.ops import mma
-from tilegen.ops.mma.atoms import extents_of
+from tilegen.ops.mma.atoms import ctas_of, extents_of
 from tilegen.ops.mma.flows import find_tiling
 from tilegen.plan import CP_ASYNC, MBARRIER, Launch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
@@ -113,7 +113,7 @@ def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
     found = Tally(stored=times * sum(_bytes(r) for r in call.written if r.buffer.traits.is_array))
     if call.op == mma.OP.name:
         m, n, k = extents_of(call)
-        taken = sum(_bytes(r) for r in call.read if r.buffer.traits.is_pooled)
+        taken = ctas_of(call) * sum(_bytes(r) for r in call.read if r.buffer.traits.is_pooled)
         return found + Tally(products=times * m * n * k, read=times * taken)
     to = {r.buffer.traits.state for r in call.written}
     for region in call.sources:

@@ -27,6 +27,7 @@ from tilegen.reference import Array, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec
 from tilegen.spec.outline import Placed, launch_of, outline
+from tilegen.spec.pairs import PAIR
 
 _FEW = 16  # coordinates of each dimension that are compared in tiles that are not looked into
 _MOST_MORE = 8  # CTAs whose first tiles are compared beside those
@@ -315,7 +316,11 @@ def _first_of_each(spec: Spec, tiles: Mapping[str, Array]) -> Array:
 
 
 def _keep_apart(spec: Spec, tiles: Mapping[str, Array]) -> Array:
-    """For every tile where what it writes begins along the dimension that keeps tiles apart, 0 where none does."""
+    """For every tile where what it writes begins along the dimension that keeps tiles apart, 0 where none does.
+
+    Tiles of the two CTAs of a pair, each of which brings its part of what both multiply, are apart too: these are twice
+    as many numbers.
+    """
     call = spec.whole
     dimension = None if call is None else WHOLE_OPS[call.op].apart
     found = [np.zeros(len(tiles["bx"]), np.int64)]
@@ -324,7 +329,7 @@ def _keep_apart(spec: Spec, tiles: Mapping[str, Array]) -> Array:
         regions = _global_regions(spec, lambda call: call.written)
         at = [begins[dimension] for _, region, begins in regions if region.buffer.root in names]
         found += [_values_of([x], tiles)[0].min(axis=1) for x in at]
-    return found[-1]
+    return found[-1] if spec.cta_group < PAIR else PAIR * found[-1] + tiles[CLUSTER_AXES[0]] % PAIR
 
 
 def _are_few(x: Index, tiles: Mapping[str, Array]) -> bool:

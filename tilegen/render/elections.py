@@ -1,8 +1,9 @@
-"""Which thread starts loads by TMA, products and commits: the one that elect.sync finds, where nobody can tell.
+"""Which thread starts copies by TMA, products and commits: the one that elect.sync finds, where nobody can tell.
 
 Where thread 0 starts one of these, ptxas makes a loop over the threads around it; where the thread that elect.sync has
-found does, there is none (seen in SASS of nvcc 13.0 for sm_100a; stores by TMA have no loop). PTX leaves open which
-thread is found, but each time it is the same one (PTX ISA, elect.sync). A plan is proved with thread 0.
+found does, there is none (seen in SASS of nvcc 13.0 and NVRTC 13.5 for sm_100a, of stores by TMA in some kernels). PTX
+leaves open which thread is found, but each time it is the same one (PTX ISA, elect.sync). A plan is proved with thread
+0.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from tilegen.scopes import THREAD_AXES, thread_variables
 
 _BULK = "bulk"  # the queue of TMA's stores, whose groups are a thread's own
 _OF_CORES = (TensorMma, TensorCopy)
-# nobody learns from these what is done
-_STARTS = (Tma, *_OF_CORES, Commit, TensorFence, Let, Repeat, When, Block)
-_MAY_DO = (*_STARTS, Arrive, Await, Wait, Sync)
+# nobody learns from these what is done: an arrival tells others (PTX ISA, mbarrier.arrive: .release)
+_STARTS = (Tma, *_OF_CORES, Commit, TensorFence, Arrive, Let, Repeat, When, Block)
+_MAY_DO = (*_STARTS, Await, Wait, Sync)
 OWN, ELECTED = "own", "elected"  # what thread 0 did as all do, and what the elected one learned, since all met
 
 
@@ -90,7 +91,7 @@ def _give(steps: Iterable[Step], axes: frozenset[str], elected: Election) -> tup
 
 
 def _has_loop(step: Step) -> bool:
-    return isinstance(step, _OF_CORES) or (isinstance(step, Tma) and step.done is not None) or _is_tensor_commit(step)
+    return isinstance(step, (Tma, *_OF_CORES)) or _is_tensor_commit(step)
 
 
 def _is_tensor_commit(step: Step) -> bool:
@@ -153,7 +154,7 @@ class _Search:
         is_plain = all(isinstance(s, _MAY_DO) and not _holds(s) and _may_do(s) for s in inside)
         if OWN in pending or not is_plain or self._varies(step.body) or any(map(self._names_varied, rest)):
             return None
-        learns = any(not isinstance(s, _STARTS) and not _is_tensor_commit(s) for s in inside)
+        learns = any(not isinstance(s, _STARTS) for s in inside)
         return pending | {ELECTED} if learns else pending
 
     def _pass_apart(self, step: Repeat | When, pending: frozenset[str]) -> frozenset[str] | None:
