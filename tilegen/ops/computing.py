@@ -311,12 +311,20 @@ def _compute_all(loop: ElementLoop, computed: Computed, makes: Sequence[MakeStep
             dst = new[-1][0]
         body.append(make(dst, read, loop.wholes(computed)))
     inside = (*loop.access(sources, is_load=True), *loop.repeat((*body, *late)))
+    return end_block(loop, inside, name, (*loop.registers, *new))
+
+
+def end_block(loop: ElementLoop, inside: tuple[Step, ...], name: str, registers: Sequence[Memory]) -> Block:
+    """The function that has done ``inside``, and then stores those results that lie in memory: the first of copies
+    does.
+    """
+    results, _ = loop.parts
     stores = loop.access(results, is_load=False)
     if all(k in loop.loaded for k in results):
         inside = loop.owned.guard((*inside, *stores), stores=True)
     else:
         inside = loop.owned.guard((*inside, *loop.owned.leave_to_first(stores)))
-    return loop.formals.block(name, inside, loop.context.op, (*loop.registers, *new))
+    return loop.formals.block(name, inside, loop.context.op, tuple(registers))
 
 
 def _is_read(loop: ElementLoop, k: int, sources: Sequence[int]) -> bool:

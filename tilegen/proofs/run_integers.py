@@ -117,9 +117,9 @@ def _find_extents(spec: Spec, params: Mapping[str, int]) -> int:
     most = 1
     for call in outline(spec).calls:
         if call.form.index:
-            dst = call.regions["dst"]
-            kept = [d for d, is_kept in enumerate(dst.kept) if is_kept]
-            most = max(most, int(evaluate(find_extent(dst, kept[axis_of(call)]), dict(params))))
+            region = call.indexed
+            kept = [d for d, is_kept in enumerate(region.kept) if is_kept]
+            most = max(most, int(evaluate(find_extent(region, kept[axis_of(call)]), dict(params))))
     return most
 
 

@@ -1,0 +1,170 @@
+"""How a thread finds the place that an integer of its own names: what scatter and gather have in common in a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilegen.arithmetic import Element, Node
+from tilegen.index import Index, Var, add, bound, every, less
+from tilegen.ops.computing import Computed, ElementLoop
+from tilegen.ops.edges import edge_guard, guard_at, late_dims, may_pass_end
+from tilegen.ops.flows import Dims
+from tilegen.ops.indexed import align_in_call, axis_of, find_extent, index_dtype, shape_of_call
+from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
+from tilegen.plan import Compute, Memory, Pick, Ref, Step
+from tilegen.spec.data import Call, Region
+from tilegen.spec.form import operand_field
+from tilegen.spec.pads import is_clipped
+
+
+def lie_on_index(call: Call, region: Region) -> Dims:
+    """For each dimension of the index the one of an operand's buffer that lies on it; None where it is stretched."""
+    kept = [d for d, is_kept in enumerate(region.kept) if is_kept]
+    return tuple(None if k is None else kept[k] for k in align_in_call(call, region))
+
+
+def see_operand(call: Call, context: Context, name: str) -> Operand:
+    """An operand of the expression seen over the shape of the index."""
+    operand = context.operand(call, operand_field(name), call.fields.cache)
+    shape = shape_of_call(call)
+    lies = lie_on_index(call, operand.region)
+    dims = tuple(STRETCHED if d is None else d for d, n in zip(lies, shape, strict=True) if n > 1)
+    return replace(operand, dims=dims, extents=tuple(n for n in shape if n > 1), op_field=name.removeprefix("."))
+
+
+@dataclass(frozen=True)
+class Target:
+    """The region in which an index counts, seen by the dimensions that it keeps, and how far the index counts in it.
+
+    ``extent``: of the dimension that the index counts along. ``index``: the variable that a thread picks.
+    """
+
+    operand: Operand
+    axis: int
+    extent: Index
+    index: Var
+    clips: bool
+
+    @property
+    def inside(self) -> Var:
+        """The index where it is known to lie in the region."""
+        return replace(self.index, bound=self.most, least=0)
+
+    @property
+    def most(self) -> int:
+        """A number that the index is below where it lies in the region."""
+        return self.extent if isinstance(self.extent, int) else bound(self.extent) - 1
+
+    @property
+    def holds(self) -> Index:
+        """That the index lies in the region."""
+        return every(less(-1, self.index), less(self.index, self.extent))
+
+    @property
+    def known(self) -> tuple[Index, ...]:
+        """What holds of the index beside the range of its variable."""
+        return () if self.clips or isinstance(self.extent, int) else (less(self.index, self.extent),)
+
+    def at(self, own: Sequence[Index]) -> list[Index]:
+        """The coordinates in the region of an element at coordinates of the index's shape."""
+        lengths, rank = self.operand.region.shape, len(self.operand.dims)
+        named = [d == self.axis or rank == 1 for d in range(rank)]
+        return [self.inside if named[d] else own[d] if lengths[d] > 1 else 0 for d in range(rank)]
+
+    def guard(self, coordinates: Sequence[Index]) -> Index:
+        """That an element lies in the region, and in its array."""
+        operand, d = self.operand, self.operand.dims[self.axis]
+        holds = self.holds if self.clips else True
+        if not may_pass_end(operand):
+            return holds
+        edge = edge_guard(operand, coordinates, d).both
+        ends = add(operand.region.begins[d], self.inside)
+        is_late = d in late_dims(operand) and d not in operand.region.open
+        before = less(ends, operand.region.ends[d]) if is_late else True
+        after = less(-1, ends) if d in operand.early else True
+        return every(holds, edge, after, before)
+
+
+def name_pick(call: Call, context: Context) -> str:
+    """What a thread calls the index of an element."""
+    return context.fresh("to" if call.stores_by_index else "at")
+
+
+def find_target(call: Call, context: Context) -> Target:
+    """The region in which a call's index counts."""
+    operand, axis = context.operand(call, call.form.indexed), axis_of(call)
+    region = operand.region
+    kept = tuple(d for d, is_kept in enumerate(region.kept) if is_kept)
+    extents = tuple(max(2, bound(find_extent(region, d)) - 1) for d in kept)
+    assert call.expression is not None
+    clips = is_clipped(call)
+    extent, name = find_extent(region, kept[axis]), name_pick(call, context)
+    most = extent if isinstance(extent, int) else bound(extent) - 1
+    dtype = np.iinfo(index_dtype(call.expression.trees[-1]))
+    index = Var(name, int(dtype.max) + 1, 1, int(dtype.min)) if clips else Var(name, most)
+    return Target(replace(operand, dims=kept, extents=extents), axis, extent, index, clips)
+
+
+class IndexLoop(ElementLoop):
+    """The loop over the elements of the index; the last operand is the region in which it counts, which no order of
+    elements has a say in.
+    """
+
+    @property
+    def parts(self) -> tuple[range, ...]:
+        written = 0 if self.call.stores_by_index else 1
+        return range(written), range(written, len(self.operands) - 1)
+
+    @property
+    def picked(self) -> tuple[str, ...]:
+        return (name_pick(self.call, self.context),)
+
+    def is_flat(self, operand: Operand) -> bool:
+        return super().is_flat(operand) and (operand is not self.operands[-1] or not operand.memory.traits.is_array)
+
+
+@dataclass(frozen=True)
+class Named:
+    """The place of an element: the step that takes its index, where it is, and whether the region has such a place."""
+
+    pick: Pick
+    ref: Ref
+    guard: Index
+
+
+class TreeHolder:
+    """The registers of a loop's function that have what trees come to: ``registers``, filled by ``steps``."""
+
+    def __init__(self, loop: IndexLoop, computed: Computed):
+        self.loop, self.steps = loop, list[Step]()
+        self.read, self.wholes = tuple(map(loop.see, loop.parts[1])), loop.wholes(computed)
+        self.registers: list[Memory] = list(loop.registers)
+
+    def hold(self, tree: Node, what: str, dtype: str) -> Ref:
+        """The register that has what a tree comes to."""
+        if isinstance(tree, Element) and tree.dtype == dtype:
+            return self.read[tree.number]
+        self.registers.append(self.loop.new_registers(what, dtype, 1))
+        self.steps.append(Compute(self.registers[-1][0], tree, self.read, self.wholes))
+        return self.registers[-1][0]
+
+    def hold_index(self) -> Ref:
+        """The register that has the index of an element."""
+        assert self.loop.call.expression is not None
+        index = self.loop.call.expression.trees[-1]
+        return self.hold(index, "place", index_dtype(index))
+
+
+def find_place(loop: IndexLoop, target: Target, shape: Sequence[int], index: Ref) -> Named:
+    """The place that the loop's element has by an index in a register. What is read outside of an array has none."""
+    numbers = loop.owned.element(loop.number)[0]
+    at = dict(zip((d for d, n in enumerate(shape) if n > 1), numbers, strict=True))
+    coordinates = target.at([at.get(d, 0) for d in range(len(shape))])
+    side = loop.distinct.index(target.operand)
+    ref = loop.formals.see(side, ref_at(target.operand, coordinates))
+    read_inside = (guard_at(loop.operands[k], numbers).both for k in loop.parts[1])
+    guard = every(*read_inside, target.guard(coordinates))
+    return Named(Pick(target.index, index, target.known), ref, guard)
