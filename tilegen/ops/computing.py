@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, judge, partition_key
@@ -51,6 +51,9 @@ class Made:
 
     dst: Operand
     make: MakeStep
+
+
+AnyLoop = TypeVar("AnyLoop", bound="ElementLoop")
 
 
 def refuse_dtype(dtype: str, arch: Arch) -> str | None:
@@ -285,9 +288,7 @@ class ElementLoop:
         return tuple(substitute(x, coordinates_of(computed.shape, at)) for x in computed.wholes)
 
 
-def prepare_share(
-    share: Share, walk: Callable[[int], ElementLoop], build: Callable[[ElementLoop], Block]
-) -> PreparedShare:
+def prepare_share(share: Share, walk: Callable[[int], AnyLoop], build: Callable[[AnyLoop], Block]) -> PreparedShare:
     """A share by the loops over its elements with accesses of at most so many, and the function made of one."""
     widest = walk(VECTOR_BYTES)
     return PreparedShare(share, widest.owned, widest.widest, lambda cap: build(walk(cap)))

@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tilegen.arithmetic import Element, Node
-from tilegen.index import Index, Var, add, bound, every, less
+from tilegen.index import Index, Var, add, bound, every, less, names_of
 from tilegen.ops.computing import Computed, ElementLoop
 from tilegen.ops.edges import edge_guard, guard_at, late_dims, may_pass_end
+from tilegen.ops.elementwise import measure_trees
 from tilegen.ops.flows import Dims
 from tilegen.ops.indexed import align_in_call, axis_of, find_extent, index_dtype, shape_of_call
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
 from tilegen.plan import Compute, Memory, Pick, Ref, Step
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import operand_field
+from tilegen.spec.formulas import coordinate
 from tilegen.spec.pads import is_clipped
 
 
@@ -104,8 +106,20 @@ def find_target(call: Call, context: Context) -> Target:
     extent, name = find_extent(region, kept[axis]), name_pick(call, context)
     most = extent if isinstance(extent, int) else bound(extent) - 1
     dtype = np.iinfo(index_dtype(call.expression.trees[-1]))
-    index = Var(name, int(dtype.max) + 1, 1, int(dtype.min)) if clips else Var(name, most)
-    return Target(replace(operand, dims=kept, extents=extents), axis, extent, index, clips)
+    is_asked = clips and not (isinstance(extent, int) and _is_inside_by_types(call, extent))
+    index = Var(name, int(dtype.max) + 1, 1, int(dtype.min)) if is_asked else Var(name, most)
+    return Target(replace(operand, dims=kept, extents=extents), axis, extent, index, is_asked)
+
+
+def _is_inside_by_types(call: Call, extent: int) -> bool:
+    """Does an index lie in so many places by the types of its elements? What is promised of any plays no part in it."""
+    expression = call.expression
+    assert expression is not None
+    own = {coordinate(d, n).name for d, n in enumerate(shape_of_call(call)) if n > 1}
+    if any(not names_of(x) <= own for x in expression.wholes):
+        return False
+    found = measure_trees(call, dict.fromkeys(map(operand_field, expression.operands)), frozenset())[-1]
+    return found is not None and found.numbers[0] >= 0 and found.numbers[1] < extent
 
 
 class IndexLoop(ElementLoop):

@@ -155,9 +155,7 @@ def check_index(expression: Expression) -> Flaw | None:
     return None
 
 
-def check_operands(
-    fields: Any, indexed: Region, shape: tuple[int, ...], operands: Mapping[str, Region]
-) -> Flaw | None:
+def check_operands(fields: Any, indexed: Region, shape: tuple[int, ...], operands: Mapping[str, Region]) -> Flaw | None:
     """The first operand that does not fit ``shape``, which the index has where it counts in ``indexed``."""
     axis, is_flat = axis_along(fields), len(indexed.shape) == 1
     for name, region in operands.items():

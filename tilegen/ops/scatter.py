@@ -91,8 +91,10 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     if not operands:
         return Flaw("TG212", "neither the elements nor their places have a shape", "index", "name a buffer of integers")
     shape = shape_of(fields, dst, tuple(operands.values()))
-    return check_index(expression) or _check_elements(fields, dst, expression) or check_operands(
-        fields, dst, shape, operands
+    return (
+        check_index(expression)
+        or _check_elements(fields, dst, expression)
+        or check_operands(fields, dst, shape, operands)
     )
 
 
