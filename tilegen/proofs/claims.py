@@ -25,7 +25,7 @@ from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
 from tilegen.proofs.value_ranges import measure_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.form import operand_field
-from tilegen.spec.outline import outline
+from tilegen.spec.outline import outline, written_roots
 from tilegen.spec.pads import is_clipped
 
 ZEROS = "TG446"
@@ -41,7 +41,7 @@ def check_scattered(spec: Spec) -> list[Diagnostic]:
     """What nothing tells from the places of a scatter (TG441): what else touches its array, and places of another
     promised index, or of one that counts from elsewhere.
     """
-    found = _check_promised(spec)
+    found = [*_check_promised(spec), *_check_gathered(spec)]
     for call in list_scattered(spec):
         dst = call.regions["dst"].buffer
         for other in outline(spec).calls if dst.traits.is_array else ():
@@ -54,6 +54,19 @@ def check_scattered(spec: Spec) -> list[Diagnostic]:
                 hint = "a later pass may do it, or let both write arrays of their own"
                 found.append(Diagnostic(MAY_BE_EQUAL, message, other.mark, hint))
     return found
+
+
+def _check_gathered(spec: Spec) -> Iterator[Diagnostic]:
+    """No op writes an array of which a gather may read any element that there is."""
+    for call in outline(spec).calls:
+        if call.form.index and not call.stores_by_index and call.indexed.open:
+            root = call.indexed.buffer.root
+            if root in written_roots(spec):
+                message = (
+                    f"'{root}' is written in this kernel, and a gather may read any element of it: nothing says that"
+                )
+                hint = "a later pass may read it; or name a part that its CTA writes, 'lo : +length'"
+                yield Diagnostic(MAY_BE_EQUAL, f"{message} these are other elements", call.mark_of("src"), hint)
 
 
 def _check_promised(spec: Spec) -> list[Diagnostic]:
