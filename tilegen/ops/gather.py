@@ -72,7 +72,8 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
         message = f"'{dst.buffer.name}' is written while any of '{src.buffer.name}' may be read, by other threads too"
         return Flaw("TG212", message, "dst", "gather into registers, sync, and copy from there")
     flaw = check_axis(fields, src, "src") or check_index(expression) or _check_shapes(fields, src, dst)
-    return flaw or check_operands(fields, src, dst.shape, expression.operands)
+    rule = "dst's shape, right-aligned, 1 stretches" if len(src.shape) == 1 else ""
+    return flaw or check_operands(fields, dst, dst.shape, expression.operands, rule)
 
 
 def _check_shapes(fields: Any, src: Region, dst: Region) -> Flaw | None:

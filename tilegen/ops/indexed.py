@@ -155,17 +155,21 @@ def check_index(expression: Expression) -> Flaw | None:
     return None
 
 
-def check_operands(fields: Any, indexed: Region, shape: tuple[int, ...], operands: Mapping[str, Region]) -> Flaw | None:
-    """The first operand that does not fit ``shape``, which the index has where it counts in ``indexed``."""
-    axis, is_flat = axis_along(fields), len(indexed.shape) == 1
+def check_operands(
+    fields: Any, dst: Region, shape: tuple[int, ...], operands: Mapping[str, Region], flat_rule: str
+) -> Flaw | None:  # fmt: skip
+    """The first operand that does not fit ``shape``, in which index(d) counts.
+
+    ``flat_rule``: what shape one has where the index counts in a region of one dimension, "" where that has several.
+    """
+    axis = axis_along(fields)
     for name, region in operands.items():
-        if align(region.shape, shape, axis, is_flat) is None:
+        if align(region.shape, shape, axis, bool(flat_rule)) is None:
             field = name.removeprefix(".") if name.startswith(".") else "index"
-            into = f"'{indexed.text}' of {list(indexed.shape)} along axis {axis}"
-            message = f"'{region.text}' has the shape {list(region.shape)}, which does not fit {into}"
-            one = "any shape, right-aligned with the others" if is_flat else "one dimension, along the axis"
-            more = "" if is_flat else "; or as many as dst, equal but along it, 1 stretches"
-            return Flaw("TG212", message, field, f"it has {one}{more}")
+            along = "" if flat_rule else f" along axis {axis}"
+            message = f"'{region.text}' has the shape {list(region.shape)}, which does not fit '{dst.text}' of "
+            rule = flat_rule or "one dimension, along the axis; or as many as dst, equal but along it, 1 stretches"
+            return Flaw("TG212", f"{message}{list(dst.shape)}{along}", field, f"it has {rule}")
     return None
 
 

@@ -90,12 +90,9 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
         return flaw
     if not operands:
         return Flaw("TG212", "neither the elements nor their places have a shape", "index", "name a buffer of integers")
-    shape = shape_of(fields, dst, tuple(operands.values()))
-    return (
-        check_index(expression)
-        or _check_elements(fields, dst, expression)
-        or check_operands(fields, dst, shape, operands)
-    )
+    shape, rule = shape_of(fields, dst, tuple(operands.values())), "any shape, right-aligned with the others"
+    flaw = check_index(expression) or _check_elements(fields, dst, expression)
+    return flaw or check_operands(fields, dst, shape, operands, rule if len(dst.shape) == 1 else "")
 
 
 def _check_elements(fields: Any, dst: Region, expression: Expression) -> Flaw | None:
