@@ -152,6 +152,46 @@ def test_a_guard_is_left_out_for_types_and_never_for_promises() -> None:
     assert "at <" not in pipeline.build(text.replace("index: I", 'index: "I & 15"')).source
 
 
+# ---------------------------------------------------------------- rows
+@pytest.mark.parametrize("dtype, columns, access", [
+    ("float32", 64, "float4"), ("float16", 64, "uint4"), ("float16", 36, "uint2"), ("float32", 33, ""),
+    ("float64", 64, "double2"), ("uint8", 8, "uint2"),
+])  # fmt: skip
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_rows_are_read_in_vectors_and_their_indices_once(
+    dtype: str, columns: int, access: str, is_computed: bool
+) -> None:
+    index = '"i // 2 + 0"' if is_computed else "i"
+    text = (
+        "kernel: k\narch: sm_80\nthreads: 64\ngrid: {bx: 3}\nbuffers:\n"
+        f"  X: {{scope: global, dtype: {dtype}, shape: [40, {columns}]}}\n"
+        '  I: {scope: global, dtype: int32, shape: [3, 32, 1], values: "0 : 40"}\n'
+        f"  Y: {{scope: global, dtype: {dtype}, shape: [3, 32, {columns}]}}\nops:\n"
+        f'  - gather: {{src: X, index: {index}, with: {{i: "I[bx]"}}, dst: "Y[bx]", axis: 0}}\n'
+    )
+    (built,) = kernels_of(pipeline.build(text))
+    (load,) = {line.strip() for line in built.source.splitlines() if "X[at" in line}
+    assert f"(const {access} *)&X[" in load if access else "*)&X[" not in load
+    rng = np.random.default_rng(columns)
+    x = rng.integers(0, 200, (40, columns)).astype(np.dtype(dtype))
+    i = rng.integers(0, 40, (3, 32, 1), np.int32)
+    found = carry_out((built,), {"X": x, "I": i, "Y": np.zeros((3, 32, columns), x.dtype)})
+    assert np.array_equal(found["Y"], x[(i // 2 if is_computed else i)[..., 0]])
+
+
+def test_a_row_that_one_index_names_in_part_is_read_in_shorter_vectors() -> None:
+    """Two columns have one index, as its expression says of the column: so has no wider access."""
+    text = _write((40, 64), (64, 64), (64, 64), 0, "ggg").replace("edge: clip, ", "")
+    text = text.replace("index: I", 'index: "index(0) % 20 + index(1) // 2 % 4"').replace(", edge: clip", "")
+    text = text.replace("  I: {scope: global, dtype: int32, shape: [64, 64]}\n", "")
+    (built,) = kernels_of(pipeline.build(text))
+    assert "float2" in built.source
+    x = np.random.default_rng(1).normal(size=(40, 64)).astype("f4")
+    found = carry_out((built,), {"X": x, "Y": np.zeros((64, 64), "f4")})
+    rows, columns = np.arange(64)[:, None], np.arange(64)[None]
+    assert np.array_equal(found["Y"], x[rows % 20 + columns // 2 % 4, columns])
+
+
 # ---------------------------------------------------------------- faults in plans
 def off_by_one(step: Step) -> Step:
     """The place before the one that is named, but for the first."""

@@ -9,13 +9,12 @@ from pydantic import Field
 
 from tilegen.arithmetic.intervals import ValueRange, join_ranges
 from tilegen.errors import Flaw
-from tilegen.ops.computing import Computed, end_block, prepare_share, refuse_dtype, stretch
+from tilegen.ops.computing import end_block, prepare_share, refuse_dtype, stretch
 from tilegen.ops.elementwise import name_of
 from tilegen.ops.flows import Flow
 from tilegen.ops.holding import check_held_alike
 from tilegen.ops.index_places import (
     IndexLoop,
-    Target,
     TreeHolder,
     find_place,
     find_target,
@@ -119,26 +118,25 @@ def _plan(call: Call, context: Context) -> Planned:
     dst = stretch(context.operand(call, "dst", call.fields.cache), shape)
     operands = (dst, *(see_operand(call, context, name) for name in call.expression.operands))
     others = [o for o in operands if not o.memory.traits.is_held]
-    computed = Computed(shape, (), call.expression.wholes)
 
     def prepare(share: Share) -> PreparedShare:
         owned = own(context, share.owner, others)
         if dst.memory.traits.is_held and dst != share.owner:
             check_held_alike(context, call.scope, owned, own(context, dst, []))
         return prepare_share(
-            share, lambda cap: IndexLoop(context, call, owned, (*operands, target.operand), cap),
-            lambda loop: _build(loop, target, computed, name),
+            share, lambda cap: IndexLoop(context, call, owned, operands, cap, target),
+            lambda loop: _build(loop, name),
         )  # fmt: skip
 
     _, taken = choose_share(context, call, list_shares(context, call, operands, shape), prepare)
     return Planned((taken.block,), taken.cost, taken.choices, taken.pins, (), taken.counted)
 
 
-def _build(loop: IndexLoop, target: Target, computed: Computed, name: str) -> Block:
+def _build(loop: IndexLoop, name: str) -> Block:
     """The function in which each thread reads its elements where its integers say; 0 where these name no place."""
-    holder = TreeHolder(loop, computed)
-    found = find_place(loop, target, computed.shape, holder.hold_index())
-    load = Move(loop.see(0), found.ref, valid=found.guard)
+    holder = TreeHolder(loop)
+    found = find_place(loop, holder.hold_index())
+    load = Move(loop.see(0), found.ref, loop.together, found.guard)
     inside = (*loop.access(loop.parts[1], is_load=True), *loop.repeat((*holder.steps, found.pick, load)))
     return end_block(loop, inside, name, holder.registers)
 

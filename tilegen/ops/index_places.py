@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from tilegen.arithmetic import Element, Node
-from tilegen.index import Index, Var, add, bound, every, less, names_of
+from tilegen.index import Index, Var, add, bound, evaluate, every, less, names_of, sub
+from tilegen.index.runs import counter
 from tilegen.ops.computing import Computed, ElementLoop
-from tilegen.ops.edges import edge_guard, guard_at, late_dims, may_pass_end
+from tilegen.ops.edges import edge_guard, guard_at, is_aligned, late_dims, may_pass_end
 from tilegen.ops.elementwise import measure_trees
 from tilegen.ops.flows import Dims
 from tilegen.ops.indexed import align_in_call, axis_of, find_extent, index_dtype, shape_of_call
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
-from tilegen.plan import Compute, Memory, Pick, Ref, Step
+from tilegen.ops.ownership import Ownership
+from tilegen.ops.thread_loop import over
+from tilegen.plan import Compute, Memory, Pick, Ref, Step, when
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import operand_field
 from tilegen.spec.formulas import coordinate
@@ -125,7 +129,71 @@ def _is_inside_by_types(call: Call, extent: int) -> bool:
 class IndexLoop(ElementLoop):
     """The loop over the elements of the index; the last operand is the region in which it counts, which no order of
     elements has a say in.
+
+    ``together``: neighbours that one index names, and one access reads: a part of a row that is taken whole.
     """
+
+    def __init__(
+        self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], cap: int, target: Target
+    ):  # fmt: skip
+        self.together, self.target = 1, target
+        super().__init__(context, call, owned, (*operands, target.operand), cap)
+        while not call.stores_by_index and self.together * 2 <= cap and self._reads_together(self.together * 2):
+            self.together *= 2
+
+    @property
+    def number(self) -> Index:
+        return self.owned.number(self.together)
+
+    @property
+    def widest(self) -> int:
+        return max(super().widest, self.together) if self.together > 1 else super().widest
+
+    @property
+    def computed(self) -> Computed:
+        """The shape that index(d) counts in, and the integers of the place of an element."""
+        assert self.call.expression is not None
+        return Computed(shape_of_call(self.call), (), self.call.expression.wholes)
+
+    def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
+        at, _ = self.owned.element(self.number)
+        trips = counter(self.owned.step, self.owned.count // self.together)
+        return over(trips, when(self.owned.holds(at), *body))
+
+    def locate(self, number: Index) -> list[Index]:
+        """The coordinates in the region in which the index counts of an element by its number."""
+        shape, numbers = self.computed.shape, self.owned.element(number)[0]
+        at = dict(zip((d for d, n in enumerate(shape) if n > 1), numbers, strict=True))
+        return self.target.at([at.get(d, 0) for d in range(len(shape))])
+
+    def guard(self, number: Index) -> Index:
+        """That an element is in each array that is read for it, and where its index is in the region, in its array."""
+        numbers = self.owned.element(number)[0]
+        read_inside = (guard_at(self.operands[k], numbers).both for k in self.parts[1])
+        return every(*read_inside, self.target.guard(self.locate(number)))
+
+    def _reads_together(self, width: int) -> bool:
+        """Do so many neighbours have one index, and lie side by side where they are read and where they are held?"""
+        if self.owned.limits or self.owned.count % width:
+            return False
+        first = self.owned.number(width)
+        start, slot = ref_at(self.target.operand, self.locate(first)), self.see(0, first).offset
+        slots = evaluate(slot, {self.owned.step: np.arange(self.owned.count // width)})
+        if not is_aligned(self.target.operand, start, width) or np.any(slots % width):
+            return False
+        return all(self._follows(first, k, add(start.offset, k), slot) for k in range(1, width))
+
+    def _follows(self, first: Index, k: int, place: Index, slot: Index) -> bool:
+        """Has element ``k`` after the first its index, and does it lie at ``place``, and as far behind its register?"""
+        number, sources = add(first, k), [self.operands[n] for n in self.parts[1]]
+        own, other = (self.owned.element(n)[0] for n in (first, number))
+        moved = [d for d, (x, y) in enumerate(zip(own, other, strict=True)) if x != y]
+        wholes, guards = ([f(n) for n in (first, number)] for f in (partial(self.wholes, self.computed), self.guard))
+        if any(o.dims[d] != STRETCHED for o in sources for d in moved) or wholes[0] != wholes[1]:
+            return False
+        away = evaluate(sub(self.see(0, number).offset, slot), {self.owned.step: np.arange(self.owned.count)})
+        lies_beside = ref_at(self.target.operand, self.locate(number)).offset == place
+        return guards[0] == guards[1] and lies_beside and bool(np.all(away == k))
 
     @property
     def parts(self) -> tuple[range, ...]:
@@ -152,9 +220,9 @@ class Named:
 class TreeHolder:
     """The registers of a loop's function that have what trees come to: ``registers``, filled by ``steps``."""
 
-    def __init__(self, loop: IndexLoop, computed: Computed):
+    def __init__(self, loop: IndexLoop):
         self.loop, self.steps = loop, list[Step]()
-        self.read, self.wholes = tuple(map(loop.see, loop.parts[1])), loop.wholes(computed)
+        self.read, self.wholes = tuple(map(loop.see, loop.parts[1])), loop.wholes(loop.computed)
         self.registers: list[Memory] = list(loop.registers)
 
     def hold(self, tree: Node, what: str, dtype: str) -> Ref:
@@ -172,13 +240,9 @@ class TreeHolder:
         return self.hold(index, "place", index_dtype(index))
 
 
-def find_place(loop: IndexLoop, target: Target, shape: Sequence[int], index: Ref) -> Named:
+def find_place(loop: IndexLoop, index: Ref) -> Named:
     """The place that the loop's element has by an index in a register. What is read outside of an array has none."""
-    numbers = loop.owned.element(loop.number)[0]
-    at = dict(zip((d for d, n in enumerate(shape) if n > 1), numbers, strict=True))
-    coordinates = target.at([at.get(d, 0) for d in range(len(shape))])
+    target = loop.target
     side = loop.distinct.index(target.operand)
-    ref = loop.formals.see(side, ref_at(target.operand, coordinates))
-    read_inside = (guard_at(loop.operands[k], numbers).both for k in loop.parts[1])
-    guard = every(*read_inside, target.guard(coordinates))
-    return Named(Pick(target.index, index, target.known), ref, guard)
+    ref = loop.formals.see(side, ref_at(target.operand, loop.locate(loop.number)))
+    return Named(Pick(target.index, index, target.known), ref, loop.guard(loop.number))

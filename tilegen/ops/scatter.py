@@ -10,12 +10,11 @@ from pydantic import Field
 from tilegen.arithmetic import Element
 from tilegen.errors import Flaw
 from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
-from tilegen.ops.computing import Computed, prepare_share, refuse_dtype
+from tilegen.ops.computing import prepare_share, refuse_dtype
 from tilegen.ops.elementwise import name_of
 from tilegen.ops.flows import Flow
 from tilegen.ops.index_places import (
     IndexLoop,
-    Target,
     TreeHolder,
     find_place,
     find_target,
@@ -128,28 +127,28 @@ def _plan(call: Call, context: Context) -> Planned:
     shape, target = shape_of_call(call), find_target(call, context)
     sources = tuple(see_operand(call, context, name) for name in call.expression.operands)
     others = [o for o in sources if not o.memory.traits.is_held]
-    computed = Computed(shape, (), call.expression.wholes)
     name = name_of(call)
 
     def prepare(share: Share) -> PreparedShare:
         owned: Ownership = own(context, share.owner, others)
         return prepare_share(
-            share, lambda cap: IndexLoop(context, call, owned, (*sources, target.operand), cap),
-            lambda loop: _build(call, loop, target, computed, name),
+            share, lambda cap: IndexLoop(context, call, owned, sources, cap, target),
+            lambda loop: _build(loop, name),
         )  # fmt: skip
 
     _, taken = choose_share(context, call, list_shares(context, call, sources, shape), prepare)
     return Planned((taken.block,), taken.cost, taken.choices, taken.pins, (), taken.counted)
 
 
-def _build(call: Call, loop: IndexLoop, target: Target, computed: Computed, name: str) -> Block:
+def _build(loop: IndexLoop, name: str) -> Block:
     """The function in which each thread writes its elements where its integers say: of copies the first alone."""
-    assert call.expression is not None
-    holder = TreeHolder(loop, computed)
+    expression, into = loop.call.expression, loop.target.operand
+    assert expression is not None
+    holder = TreeHolder(loop)
     place = holder.hold_index()
-    new = holder.hold(call.expression.trees[0], "value", target.operand.buffer.dtype)
-    found = find_place(loop, target, computed.shape, place)
-    store = when(found.guard, Move(found.ref, new, via=target.operand.via))
+    new = holder.hold(expression.trees[0], "value", into.buffer.dtype)
+    found = find_place(loop, place)
+    store = when(found.guard, Move(found.ref, new, via=into.via))
     inside = (*loop.access(loop.parts[1], is_load=True), *loop.repeat((*holder.steps, found.pick, *store)))
     body = loop.owned.guard(inside, stores=True)
     return loop.formals.block(name, body, loop.context.op, tuple(holder.registers))
