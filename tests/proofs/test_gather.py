@@ -63,7 +63,9 @@ SHAPES = [
 ]  # fmt: skip
 
 
-def _write(src: tuple[int, ...], index: tuple[int, ...], dst: tuple[int, ...], axis: int | None, kinds: str) -> str:
+def write_gather(
+    src: tuple[int, ...], index: tuple[int, ...], dst: tuple[int, ...], axis: int | None, kinds: str
+) -> str:
     """A gather of these shapes: each of src, index and dst in (g)lobal memory, in (s)hared memory or in (r)egisters."""
     spaces = {"s": "shared", "r": "register"}
     names = [("X", "float32", src, kinds[0]), ("I", "int32", index, kinds[1]), ("Y", "float32", dst, kinds[2])]
@@ -82,7 +84,7 @@ def _write(src: tuple[int, ...], index: tuple[int, ...], dst: tuple[int, ...], a
     return "\n".join(["kernel: k", "arch: sm_80", "threads: 64", "buffers:", *buffers, "ops:", *ops, ""])
 
 
-def _take(x: Array, index: Array, shape: tuple[int, ...], axis: int | None) -> Array:
+def take(x: Array, index: Array, shape: tuple[int, ...], axis: int | None) -> Array:
     """What a gather means, by NumPy: 0 where an index names no place."""
     if x.ndim == 1:
         own = np.broadcast_to(index, shape)
@@ -106,9 +108,9 @@ def test_a_gather_is_take_along_axis(
     rng = np.random.default_rng(len(src) * 100 + len(index))
     x = rng.normal(size=src).astype("f4")
     i = rng.integers(-3, src[axis or 0] + 3, index, np.int32)
-    built = kernels_of(pipeline.build(_write(src, index, dst, axis, kinds)))
+    built = kernels_of(pipeline.build(write_gather(src, index, dst, axis, kinds)))
     found = carry_out(built, {"X": x, "I": i, "Y": np.full(dst, 7, "f4")})
-    assert np.array_equal(found["Y"], _take(x, i, dst, axis))
+    assert np.array_equal(found["Y"], take(x, i, dst, axis))
 
 
 def test_what_is_read_by_what_was_read_is_run_on_the_way() -> None:
@@ -134,7 +136,11 @@ def test_what_is_read_by_what_was_read_is_run_on_the_way() -> None:
     ("min(I, 16)", False), ("where(I < 16, I, 0)", True), ("I", False),
 ])  # fmt: skip
 def test_an_index_without_clip_lies_in_src_by_what_computes_it(index: str, is_inside: bool) -> None:
-    text = _write((16,), (64,), (64,), None, "ggg").replace("index: I", f'index: "{index}"').replace(", edge: clip", "")
+    text = (
+        write_gather((16,), (64,), (64,), None, "ggg")
+        .replace("index: I", f'index: "{index}"')
+        .replace(", edge: clip", "")
+    )
     text = text.replace("I: {scope: global, dtype: int32", "I: {scope: global, dtype: uint8")
     if is_inside:
         built = pipeline.build(text)
@@ -147,7 +153,7 @@ def test_an_index_without_clip_lies_in_src_by_what_computes_it(index: str, is_in
 
 def test_a_guard_is_left_out_for_types_and_never_for_promises() -> None:
     """A false promise gives 0 where an op clips: nothing that it says removes the test."""
-    text = _write((16,), (64,), (64,), None, "ggg").replace("shape: [64]", 'shape: [64], values: "0 : 16"', 1)
+    text = write_gather((16,), (64,), (64,), None, "ggg").replace("shape: [64]", 'shape: [64], values: "0 : 16"', 1)
     assert "(unsigned)at < 16u" in pipeline.build(text).source
     assert "at <" not in pipeline.build(text.replace("index: I", 'index: "I & 15"')).source
 
@@ -181,7 +187,7 @@ def test_rows_are_read_in_vectors_and_their_indices_once(
 
 def test_a_row_that_one_index_names_in_part_is_read_in_shorter_vectors() -> None:
     """Two columns have one index, as its expression says of the column: so has no wider access."""
-    text = _write((40, 64), (64, 64), (64, 64), 0, "ggg").replace("edge: clip, ", "")
+    text = write_gather((40, 64), (64, 64), (64, 64), 0, "ggg").replace("edge: clip, ", "")
     text = text.replace("index: I", 'index: "index(0) % 20 + index(1) // 2 % 4"').replace(", edge: clip", "")
     text = text.replace("  I: {scope: global, dtype: int32, shape: [64, 64]}\n", "")
     (built,) = kernels_of(pipeline.build(text))
@@ -276,12 +282,12 @@ def by_copies_of_the_first(step: Step) -> Step:
     return step
 
 
-_NEAR = _write((16,), (64,), (64,), None, "sgr")
+_NEAR = write_gather((16,), (64,), (64,), None, "sgr")
 _INSIDE = _NEAR.replace("I: {scope: global, dtype: int32", "I: {scope: global, dtype: uint8").replace(
     "index: I", 'index: "I & 15"'
 )
-_ROWS = _write((8, 24), (8, 32), (8, 32), 1, "ggg")
-_SQUARE = _write((32, 32), (32, 32), (32, 32), 1, "ggg")
+_ROWS = write_gather((8, 24), (8, 32), (8, 32), 1, "ggg")
+_SQUARE = write_gather((32, 32), (32, 32), (32, 32), 1, "ggg")
 _COPIES = (
     "kernel: k\narch: sm_80\nthreads: 32\nbuffers:\n  X: {scope: global, dtype: float32, shape: [16]}\n"
     "  I: {scope: global, dtype: int32, shape: [16]}\n  Y: {scope: global, dtype: float32, shape: [2, 16]}\n"
@@ -347,7 +353,7 @@ def test_faults_in_specs_of_gathers_are_found(fault: str) -> None:
 
 def test_what_a_gather_may_read_is_written_after_a_sync() -> None:
     """The book is filled anew: whatever the codes of this run were, another may name what is overwritten."""
-    text = _write((64,), (64,), (64,), None, "sgg").replace(", edge: clip", "")
+    text = write_gather((64,), (64,), (64,), None, "sgg").replace(", edge: clip", "")
     text = text.replace(
         "I: {scope: global, dtype: int32, shape: [64]", 'I: {scope: global, dtype: int32, shape: [64], values: "0 : 64"'
     )
