@@ -339,7 +339,7 @@ SPEC_FAULTS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "a book of 15 for 16 codes": ("TG414", (
         ("near: {scope: shared, dtype: float32, shape: [16]}", "near: {scope: shared, dtype: float32, shape: [15]}"),
         ("src: book, dst: near", 'src: "book[0 : +15]", dst: near'),
-        ("      dst: w\n      edge: clip\n", "      dst: w\n"),
+        ("dst: w, edge: clip}", "dst: w}"),
         ("params: {B: {default: 300, max: 134217728}}", "params: {B: 128}"),
     )),
 }  # fmt: skip
