@@ -11,6 +11,7 @@ import numpy as np
 
 from tilegen.index import Index, Var, to_c
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
+from tilegen.interpret.anywhere import look_anywhere
 from tilegen.interpret.asynchronous import commit, load_box, start_copy, store_box, wait
 from tilegen.interpret.fault import MALFORMED, NO_NUMBER, RANGE, FaultFound
 from tilegen.interpret.fetching import run_fetch
@@ -96,6 +97,7 @@ def run_pick(step: Pick, site: Site) -> None:
         site.fail(NO_NUMBER, f"{step.src.memory.name} names a place, and comes of floats that are computed with")
     site.frame.define(step.var, value)
     site.frame.constants -= {step.var.name}
+    site.frame.picked[step.var.name] = step.var
     check_range(step.var, value, site)
     for condition in step.known:
         holds = np.broadcast_to(site.group.pick(value_of(read_text(condition), site)), len(site.group))
@@ -192,6 +194,8 @@ def run_block(step: Block, site: Site) -> Iterator[str]:
 def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
     """A formal variable, by value."""
     text = read_text(actual)
+    if picked := text.names & site.frame.picked.keys():
+        site.fail(MALFORMED, f"{formal.name} is made of {', '.join(sorted(picked))}, which only places may name")
     value = value_of(text, site)
     check_int(text, site.group.pick(value), site)
     inside.frame.define(formal, value)
@@ -223,6 +227,8 @@ def carry_out(step: Any, touched: Effects, site: Site) -> None:
         raise UnknownStep("the interpreter", row)
     if site.group.crew.overlaps:
         refuse_early(touched, site)
+    if site.frame.picked:
+        look_anywhere(touched, site)
     meaning(step, touched, site)
 
 

@@ -24,7 +24,7 @@ from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
 from tilegen.reference.clusters import list_both, list_whole
-from tilegen.reference.indexed import check_claims, scatter_by_index
+from tilegen.reference.indexed import carry_by_index, check_claims
 from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight
 from tilegen.reference.places import find_written, gather, owe, scatter
 from tilegen.reference.signals import Blocks, Signals
@@ -314,9 +314,10 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     pad = pad_of(call)
     check_results(machine, call, env)
     put = call.fields_written if call.accumulates else ()
-    values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in (*form.updates, *put)}
+    late = (*form.updates, *put, form.indexed)
+    values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in late}
     if form.index:
-        scatter_by_index(machine, call, env, op.reference(call, values, here))
+        carry_by_index(machine, call, env, op.reference(call, values, here))
         return
     factors = op.factors(call, values, here) if machine.domain.adds_freely else None
     if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
