@@ -1,4 +1,4 @@
-"""Loads from places that an integer of the thread decides: whatever it is, the load is in order, and inside.
+"""Integers that threads take for places, and loads from there: whatever these are, a load is in order, and inside.
 
 A run has one number in each register, and the next launch another. So each such load counts as one of every place that
 its integer may name: what somebody has yet to write there, or writes after without a sync, is a race in every run.
@@ -11,15 +11,40 @@ from dataclasses import replace
 
 import numpy as np
 
-from tilegen.index import Index, conjuncts, every, names_of
-from tilegen.interpret.address import locate, value_of
-from tilegen.interpret.fault import MALFORMED
+from tilegen.index import Index, conjuncts, every, names_of, to_c
+from tilegen.interpret.address import check_range, locate, value_of
+from tilegen.interpret.fault import MALFORMED, NO_NUMBER, RANGE
 from tilegen.interpret.memory import Virtual
 from tilegen.interpret.pooled import crowd
 from tilegen.interpret.reading import read_address, read_text
 from tilegen.interpret.site import Site
 from tilegen.interpret.threads import Array
-from tilegen.plan import MOVE, Effects, Touch
+from tilegen.plan import MOVE, Effects, Pick, Touch
+
+
+def run_pick(step: Pick, site: Site) -> None:
+    """A name for an integer that each thread holds, which is in the range that the printed text relies on."""
+    if step.var.name in site.frame.own:
+        site.fail(MALFORMED, f"{step.var.name} is defined twice")
+    domain, dtype = site.machine.domain, step.src.memory.dtype
+    value = np.full(site.frame.env["tx"].shape, max(step.var.least, min(0, step.var.bound - 1)), np.int64)
+    root, flat = locate(step.src, 1, site)
+    bits = root.store.read(flat, 1, site.group, site)[:, 0].view(domain.stored(dtype))
+    try:
+        value[site.group.at] = domain.integers(bits, dtype)
+    except TypeError:
+        site.fail(NO_NUMBER, f"{step.src.memory.name} names a place, and comes of floats that are computed with")
+    site.frame.define(step.var, value)
+    site.frame.constants -= {step.var.name}
+    site.frame.picked[step.var.name] = step.var
+    check_range(step.var, value, site)
+    for condition in step.known:
+        holds = np.broadcast_to(site.group.pick(value_of(read_text(condition), site)), len(site.group))
+        if not holds.all():
+            thread = int(np.argmin(holds))
+            site.fail(
+                RANGE, f"{step.var.name} = {value[site.group.at][thread]}: {to_c(condition)} does not hold", thread
+            )
 
 
 def look_anywhere(touched: Effects, site: Site) -> None:
