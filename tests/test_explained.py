@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.test_cli import tilegen
 from tilegen.pipeline import explain, load
-from tilegen.plan import Block, MatrixDescriptor, Wgmma, all_steps, flatten
+from tilegen.plan import Block, MatrixDescriptor, Repeat, TensorMma, Wgmma, all_steps, flatten
 from tilegen.plan.descriptors import MODES
 from tilegen.planner import plan_spec
 from tilegen.report import explain_text
@@ -80,6 +81,69 @@ def test_every_descriptor_of_a_plan_is_listed_once(name: str) -> None:
             )
             told.append((op, d["operand"], lies))
     assert has and len(told) == len(set(told)) and set(told) == has
+
+
+def list_by_tcgen05(name: str) -> list[tuple[int, TensorMma]]:
+    """The products of a spec's plan, each as often as one run of its op starts it."""
+    plan = plan_spec(load(ROOT / "specs" / f"{name}.yaml"))
+
+    def unfold(steps: tuple) -> Iterator:
+        for step in steps:
+            if isinstance(step, Repeat):
+                yield from (one for _ in range(step.count) for one in unfold(step.body))
+            elif isinstance(step, TensorMma):
+                yield step
+
+    blocks = dict.fromkeys(s for s in all_steps(plan) if isinstance(s, Block))
+    return [(block.op, step) for block in blocks for step in unfold(block.body)]
+
+
+@pytest.mark.parametrize("name", ["hgemm_blackwell", "gemm_mxfp8", "attention_blackwell"])
+def test_products_by_tcgen05_are_told_as_they_are_started(name: str) -> None:
+    """Number, shape and kind of the products are the plan's; the bits are those of the kernel's text."""
+    ops, products = explain(ROOT / "specs" / f"{name}.yaml")["ops"], list_by_tcgen05(name)
+    cuda = (ROOT / "tests" / "golden" / f"{name}.cu").read_text(encoding="utf-8")
+    told = [k for k, op in enumerate(ops) if "started" in op]
+    assert told and told == sorted({op for op, _ in products})
+    for k in told:
+        own, started = [step for op, step in products if op == k], ops[k]["started"]
+        m, n, depth = started["shape"]
+        assert started["count"] == len(own) and started["instruction"] == own[0].via.name
+        assert {(step.b_lies.rows, step.b_lies.depth) for step in own} == {(n, depth)} and m == 128
+        for d in ops[k]["descriptors"]:
+            assert d["engine"] == "tcgen05" and d["rows"] == (m if d["operand"] == "a" else n)
+            assert len(d["starts"]) == started["count"]  # K alone is cut here: every product reads its own bytes
+        said = started["instruction_descriptors"]
+        assert [one.get("a_factor", 0) for one in said] == sorted({step.factor for step in own})
+        assert all(f"{one['bits']}u" in cuda for one in said)
+        assert {one["n"] for one in said} == {n} and {one["b_along"] for one in said} == {own[0].b_lies.along}
+
+
+def test_explain_says_who_uses_tensor_memory_and_what_a_product_is() -> None:
+    page = " ".join(tilegen("explain", ROOT / "specs" / "gemm_mxfp8.yaml").stdout.split())
+    for words in (
+        "tensor memory: 496 of 512 columns taken, one allocation of 512, by warp 0 of role mma",
+        "tcgen05.mma.mxf8f6f4: 4 x m128n224k32, idesc 0x08b80000 (float32 of float8_e4m3fn and float8_e4m3fn, both "
+        "K-major, factors float8_e8m0fnu, ids 0 to 3)",
+        "b sb K 16 (unused) 1024 128 B 2 32",
+        "proved: 4 x 128 rows of a and 4 x 224 rows of b are read where the layouts say",
+        "shared tcgen05",
+    ):
+        assert words in page, words
+    assert "wgmma" not in page
+    found = {b["buffer"]: b for b in explain(ROOT / "specs" / "gemm_mxfp8.yaml")["tensor_memory"]["buffers"]}
+    (loads,) = found["acc"]["read_by"]
+    assert (loads["role"], loads["warps"], loads["instruction"]) == ("store", [0, 3], "tcgen05.ld 32x32b.x32")
+    assert [(use["name"], use["field"]) for use in found["ta"]["read_by"]] == [("mma", "sfa")]
+    assert [(use["name"], use["field"]) for use in found["acc"]["written_by"]] == [("mma", "c")]
+
+
+def test_an_access_of_tcgen05_is_named_after_it() -> None:
+    spec = ROOT / "specs" / "hgemm_blackwell.yaml"
+    kinds = [a["kind"] for op in explain(spec)["ops"] for a in op["accesses"]]
+    assert "tcgen05" in kinds and "wgmma" not in kinds
+    shown = tilegen("explain", spec, "--access", str(kinds.index("tcgen05") + 1)).stdout
+    assert "a matrix that tcgen05 reads, no lane of a warp: 128 rows of 32 bytes" in " ".join(shown.split())
 
 
 MULTIPLY = (ROOT / "specs" / "mma_tile.yaml").read_text(encoding="utf-8")

@@ -21,6 +21,7 @@ from tilegen.errors import LayoutError, SpecError
 from tilegen.layouts import Iter, TileLayout, find_cells, is_injective, parse, tmem_datapath_layout
 from tilegen.ops import ALL_OPS
 from tilegen.pipeline import build, expand, explain, load
+from tilegen.planner import plan_spec
 from tilegen.report.tensor_memory import describe_tensor_memory, draw_map
 from tilegen.spec.form import OpForm
 from tilegen.spec.printing import print_spec
@@ -62,24 +63,29 @@ def run(tmp_path: Path, *words: str) -> Result:
 def test_the_accumulator_and_its_factors_share_one_allocation() -> None:
     found = explain(ACCUMULATOR)["tensor_memory"]
     accumulator, scales = found.pop("buffers")
-    assert found == {"lanes": 128, "columns": 512, "least_columns": 32, "taken": 225, "allocated": 256}
+    assert found == {
+        "lanes": 128, "columns": 512, "least_columns": 32, "taken": 225, "allocated": 256,
+        "allocator": {"warp": 0, "role": "", "warp_in_role": 0},
+    }  # fmt: skip
     assert accumulator == {
         "buffer": "acc", "dtype": "float32", "shape": [2, 128, 112], "lanes": [[0, 127]], "columns": [[0, 223]],
-        "first_column": 0, "taken": 224, "copies": 1, "packed": 1,
+        "first_column": 0, "taken": 224, "copies": 1, "packed": 1, "written_by": [], "read_by": [],
     }  # fmt: skip
     assert scales == {
         "buffer": "sf", "dtype": "uint8", "shape": [32, 4], "lanes": [[0, 127]], "columns": [[0, 0]],
-        "first_column": 224, "taken": 1, "copies": 4, "packed": 4,
+        "first_column": 224, "taken": 1, "copies": 4, "packed": 4, "written_by": [], "read_by": [],
     }  # fmt: skip
 
 
 def test_explain_shows_lanes_columns_and_copies(tmp_path: Path) -> None:
     result = run(tmp_path, "explain")
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-    assert result.exit_code == 0 and "tensor memory: 225 of 512 columns taken, one allocation of 256" in lines
-    assert "type in lanes in columns lanes columns taken from column copies" in lines
-    assert "acc float32 0-127 0-223 128 224 224 0 1" in lines
-    assert "sf uint8 0-127 0 128 1 1 224 4" in lines
+    assert (
+        result.exit_code == 0 and "tensor memory: 225 of 512 columns taken, one allocation of 256, by warp 0" in lines
+    )
+    assert "type in lanes in columns copies written by read by" in lines
+    assert "acc float32 0-127 0-223 1 no op no op" in lines
+    assert "sf uint8 0-127 224 4 no op no op" in lines
     assert "4 of uint8" in result.stdout
     as_data = json.loads(run(tmp_path, "explain", "--format", "json").stdout)
     assert as_data["tensor_memory"] == explain(ACCUMULATOR)["tensor_memory"]
@@ -323,7 +329,7 @@ def test_the_map_is_what_enumeration_fills(seed: int) -> None:
                 if filled := sum(cell in spots for cell in cells):
                     expected[row][column] = chr((65 if filled == 128 else 97) + k)
     drawn = [""] * 8
-    for line in draw_map(describe_tensor_memory(spec)["tensor_memory"])[1:]:
+    for line in draw_map(describe_tensor_memory(spec, plan_spec(spec))["tensor_memory"])[1:]:
         label, text = re.fullmatch(r"lanes (\d+-\d+) +(\S{64})", line).groups()  # type: ignore[union-attr]
         start, end = map(int, label.split("-"))
         drawn[start // 16 : end // 16 + 1] = [text] * ((end + 1 - start) // 16)

@@ -48,7 +48,7 @@ def _explain(path: Path) -> dict[str, Any]:
     return explain(build_spec(path).spec)
 
 
-DERIVED = {"functions", "derivation", "mma", "descriptors"}  # that explain alone says, of some ops
+DERIVED = {"functions", "derivation", "mma", "descriptors", "started"}  # that explain alone says, of some ops
 UNUSED = {"unused"}  # what the arch has that the kernel does not use, where there is something
 
 
@@ -58,7 +58,7 @@ def test_keys(path):
     data = _explain(path)
     assert set(data) - DERIVED - UNUSED == TOP
     assert set(data["summary"]) == SUMMARY
-    shown = set(data["grid_totals"]) - {"shared_wgmma", "shared_red", "global_red"}
+    shown = set(data["grid_totals"]) - {"shared_wgmma", "shared_tcgen05", "shared_red", "global_red"}
     assert shown in (KINDS, KINDS | ASYNC[0], KINDS | ASYNC[1], KINDS.union(*ASYNC))
     assert all(set(total) == TOTALS for total in data["grid_totals"].values())
     for choice in data["choices"]:

@@ -197,10 +197,10 @@ WIDE = ("  x: {scope: register", "  w: {scope: register")
 
 def lay_over(is_waited: bool = True, order: str = "") -> str:
     """The spec with p over s, and both by parts of 32 columns in that ``order``, if one is given."""
-    end = '@TCol, 1@TLane, 1@TCol)]"'
+    layout = '"S[(2, 128, 128):(256@TCol, 1@TLane, 1@TCol)]"'
     text = change_text(
         SPEC.read_text(encoding="utf-8"),
-        (f"(128{end}}}  # 384 to 511, two elements a column", f"(256{end}, over: [s]}}"),
+        ("auto}          # 384 to 511, two elements a column", f"{layout}, over: [s]}}"),
     )
     text = change_text(text, (STAGE, STAGE + READ)) if is_waited else text
     if not order:

@@ -18,12 +18,23 @@ from tests.text.run import requires_gxx
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.index import Index, Var, add, mul
 from tilegen.pipeline import load
-from tilegen.plan import TENSOR_LOADS, Barrier, Block, MatrixDescriptor, Move, Plan, Role, Step, Wait, flat_memory
+from tilegen.plan import (
+    TENSOR_LOADS,
+    Barrier,
+    Block,
+    MatrixDescriptor,
+    Move,
+    Plan,
+    Role,
+    Step,
+    Wait,
+    find_allocator,
+    flat_memory,
+)
 from tilegen.plan.descriptors import TCGEN05
 from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render, render_prelude
 from tilegen.render.c_text import cell_address
-from tilegen.render.tensor_memory import find_allocator
 
 ROOT = Path(__file__).parents[2]
 SWIZZLES = (0, 32, 64, 128)

@@ -9,6 +9,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 from tilegen import layouts
+from tilegen.dtypes import DTYPES
 from tilegen.index import Index
 from tilegen.kept import hand_on
 from tilegen.planner import find_surroundings
@@ -86,6 +87,9 @@ def _follow(view: Buffer, parent: Buffer) -> Buffer:
     layout = parent.layout
     if not parent.is_auto and view.axes:
         layout = _turn(layout, parent.counted_shape, view.axes)
+    if not parent.is_auto and view.traits.has_cells and view.dtype != parent.dtype:
+        layout = layouts.retype_cells(layout, DTYPES[parent.dtype].bits, DTYPES[view.dtype].bits)
+        return replace(view, layout=layout, layout_text=str(layout))
     return replace(view, layout=AUTO if parent.is_auto else layout, layout_text=parent.layout_text)
 
 

@@ -8,7 +8,7 @@ from functools import cache
 from math import gcd
 
 from tilegen.access import RED
-from tilegen.cost.asynchronous import TMA, WGMMA, cp_async_kind
+from tilegen.cost.asynchronous import TMA, cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul, variables
 from tilegen.index.linear import linear
 from tilegen.plan import MatrixDescriptor, Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
@@ -24,7 +24,7 @@ class Access:
     what is loaded is used under these conditions alone, so that a compiler may load it under them. ``text_bytes``: its
     width in the kernel's text, where a compiler makes another one of it; 0 elsewhere. Of a box that TMA
     moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it; ``matrix`` is what wgmma
-    reads.
+    or tcgen05 reads.
     """
 
     memory: Memory
@@ -148,13 +148,13 @@ def _boxes(visit: Visit) -> Iterator[Access]:
 def _described(visit: Visit) -> Iterator[Access]:
     """Matrices that tensor cores read from shared memory, each once; the first thread that starts it stands for it.
 
-    No counter gives wgmma wavefronts. The data banks give 128 bytes a cycle, and a swizzle that a descriptor names has
-    no conflicts, so that is what a matrix costs.
+    No counter gives wgmma wavefronts, nor tcgen05. The data banks give 128 bytes a cycle, and a swizzle that a
+    descriptor names has no conflicts, so that is what a matrix costs.
     """
     for t in _in_memory(visit):
         if t.matrix is None:  # sums in tensor memory
             continue
-        one = _access(visit, t, WGMMA, 0, t.matrix.depth)
+        one = _access(visit, t, t.matrix.engine, 0, t.matrix.depth)
         row = t.matrix.depth * t.ref.memory.elem_bytes
         first = equal(mod(Var("tx", visit.position.threads), SCOPES["warpgroup"].threads), 0)
         yield replace(one, rows=((t.matrix.rows, row),), conditions=(*one.conditions, first), matrix=t.matrix)

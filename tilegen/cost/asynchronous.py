@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
+from tilegen.plan.descriptors import TCGEN05, WGMMA
 from tilegen.spaces import Space
 
 Ints = NDArray[np.int64]
@@ -19,8 +20,7 @@ Bools = NDArray[np.bool_]
 
 CP_ASYNC = tuple(f"cp.async.{cache}{fill}" for cache in access.CP_ASYNC_WIDTHS for fill in ("", ".zfill"))
 TMA = "tma"  # the kind of a box that TMA moves
-WGMMA = "wgmma"  # the kind of a matrix in shared memory that a warpgroup multiplies
-WHOLE = (TMA, WGMMA)  # which no lane of a warp has a part of
+WHOLE = (TMA, WGMMA, TCGEN05)  # no lane of a warp has a part: boxes, and matrices that tensor cores read by descriptors
 _CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
 _CG_BYTES = 16  # the prelude's cp_async functions pass by L1 wherever the instruction can
 

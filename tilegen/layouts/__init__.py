@@ -55,7 +55,7 @@ from tilegen.layouts.constructors import (
     with_run,
 )
 from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, inverse, is_trivial, storage
-from tilegen.layouts.core.cells import Cells, find_cells
+from tilegen.layouts.core.cells import Cells, find_cells, retype_cells
 from tilegen.layouts.core.dimensions import (
     counted_shape,
     group,
@@ -174,6 +174,7 @@ __all__ = [
     "permute_by_groups",
     "permute_dims",
     "read_mma",
+    "retype_cells",
     "row_major",
     "shared_scale_layout",
     "size",

@@ -15,7 +15,7 @@ from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.pins import MostWidth, Pad, SharePin
 from tilegen.ops.registers import plan_convert
-from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, plan_cells, refuse_cells
+from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, need_cells, plan_cells, refuse_cells
 from tilegen.plan import CAST, Map
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
@@ -98,5 +98,5 @@ OP = Op(
         Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition"), has_scratch=True),
         Variant("tensor", 20, refuse_cells, _plan_cells),
     ),
-    flows=flow_of_sides, ranges=_range,
+    flows=flow_of_sides, ranges=_range, cells=need_cells,
 )  # fmt: skip

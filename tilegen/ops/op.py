@@ -15,6 +15,7 @@ from tilegen.decisions import Choice, Cost
 from tilegen.dtypes import FACTOR
 from tilegen.errors import Flaw
 from tilegen.index import Index, evaluate, variables
+from tilegen.ops.cells import CellsNeed
 from tilegen.ops.flows import Flow, Flows, no_flows
 from tilegen.ops.operand import Context, CountedSteps
 from tilegen.plan import Instruction, Memory, Step
@@ -130,6 +131,7 @@ class Op(OpForm):
     without it; else None. Many products are then made as one. ``ranges(call, values, params)``: the ranges of the
     integers that it writes, by field, from those of what it reads (None of floats), pads among them; a field that it
     leaves out may get all of its type. Ends may name ``params``. None: what an op that moves writes it has read.
+    ``cells(call, field)``: where an operand has to lie in tensor memory; None where the op does not say.
     """
 
     reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)
@@ -142,6 +144,7 @@ class Op(OpForm):
     factors: Callable[[Call, Mapping[str, Array], Here], Factors | None] = lambda call, values, here: None
     rounds: Callable[[Call], bool] = lambda call: False
     ranges: Callable[[Call, Mapping[str, ValueRange | None], frozenset[str]], dict[str, ValueRange]] | None = None
+    cells: Callable[[Call, str], CellsNeed | None] = lambda call, field: None
 
     def exactness_of(self, call: Call) -> str:
         """What this call does to values: what accumulates computes, whatever the op."""

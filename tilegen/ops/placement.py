@@ -12,6 +12,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Index, mul
 from tilegen.kept import keep
+from tilegen.layouts.core.cells import COLUMN_BYTES
 from tilegen.ops.operand import memory_of, tensor_memory_of
 from tilegen.plan import ADDRESS_BYTES, BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, Role, Sync, flatten
 from tilegen.scopes import SCOPES
@@ -68,7 +69,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     for buffer in ordered:
         root = memories.get(buffer.root) if buffer.root != buffer.name else None
         if root is not None:
-            memories[buffer.name] = _view_memory(buffer, root)
+            memories[buffer.name] = _view_memory(buffer, root, columns.allocated)
             continue
         names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
         access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
@@ -185,8 +186,11 @@ def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice,
     return (Choice(RESIDENT, spec.ctas_per_sm, proof=f"at most {registers} registers a thread; {said}"),)
 
 
-def _view_memory(buffer: Buffer, root: Memory) -> Memory:
+def _view_memory(buffer: Buffer, root: Memory, allocated: int) -> Memory:
     """The root's own memory, unless the view reads the same bytes as another element type or as a larger span."""
+    if buffer.traits.has_cells:
+        own = tensor_memory_of(buffer, root.offset_bytes // COLUMN_BYTES, allocated)
+        return root if buffer.dtype == root.dtype else replace(own, family=root.family)
     mine = memory_of(buffer, root.access, root.offset_bytes)
     if root.traits.is_array:
         return replace(mine, name=root.name, align_bytes=root.align_bytes)

@@ -14,6 +14,7 @@ from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, equal, multiple
 from tilegen.index.runs import counter
 from tilegen.layouts import TileLayout, tile_of
+from tilegen.ops.cells import GROUP, GROUPS
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_region_places
 from tilegen.ops.op import Planned, plan_one
@@ -27,7 +28,6 @@ from tilegen.spec.data import Buffer, Call
 
 _SHAPE = "32x128b.warpx4"
 _LATER = "128x256b, 4x256b, 128x128b and 64x128b"
-GROUP, GROUPS = 32, 4  # lanes that a copy fills, and how often: each warp of a warpgroup reaches one group
 _COPIES = frozenset(GROUP * k for k in range(GROUPS))
 
 

@@ -15,6 +15,7 @@ from tilegen.index import Index, Var, add, mul
 from tilegen.index.runs import counter
 from tilegen.layouts import Iter, TileLayout
 from tilegen.layouts.core.cells import COLUMN_BYTES
+from tilegen.ops.cells import CellsNeed, need_factors, need_rows
 from tilegen.ops.flows import Flow, fixed, pair_up
 from tilegen.ops.formals import Formals
 from tilegen.ops.held import find_places, hold, shape_of_matrix
@@ -91,6 +92,14 @@ def _flow_of_cells(call: Call, threads: int) -> tuple[Flow, ...]:
     axis = SCOPES[call.scope].lane  # by which the spec may name them again
     split = (Iter(teams, TEAM, axis), Iter(columns // teams, 1)) if teams > 1 else (Iter(columns, 1),)
     return (fixed(call, held, TileLayout((Iter(TEAM, 1, axis), *split)), SHAPE),)
+
+
+def need_cells(call: Call, field: str) -> CellsNeed | None:
+    """Where a side of a copy or a cast has to lie in tensor memory: with registers any warp's lanes would do, row r in
+    lane r is what products do; from shared memory tcgen05.cp writes all four groups of lanes.
+    """
+    other = call.regions["src" if field == "dst" else "dst"].buffer
+    return need_rows(call, field, is_fixed=False) if other.traits.is_held else need_factors(call, field)
 
 
 def refuse_cells(call: Call, context: Context) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
+from tilegen.auto_layout import choose_layouts, choose_registers, choose_tensor_memory, compare_pinned
 from tilegen.decisions import count_words
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.notebooks import Shown
@@ -78,7 +78,7 @@ def _write(spec: Spec, plan: Plan) -> tuple[str, dict[str, Any]]:
 def explain_spec(spec: Spec, plan: Plan, processes: int = 1) -> dict[str, Any]:
     """What ``explain`` says of a loaded spec and its plan; layouts are compared in ``processes``, which are forked."""
     explained = explain_plan(with_comparisons(spec, plan, processes), launch_of(spec), with_derivations=True)
-    return explained | describe_tensor_memory(spec)
+    return explained | describe_tensor_memory(spec, plan)
 
 
 def with_comparisons(spec: Spec, plan: Plan, processes: int = 1) -> Plan:
@@ -88,7 +88,7 @@ def with_comparisons(spec: Spec, plan: Plan, processes: int = 1) -> Plan:
 
 def settle(spec: Spec, processes: int = 1) -> Spec:
     """The spec, which is expanded, with nothing left to choose before its ops are planned: layouts are chosen."""
-    return choose_layouts(choose_registers(spec), processes)
+    return choose_layouts(choose_registers(choose_tensor_memory(spec)), processes)
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:

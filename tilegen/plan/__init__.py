@@ -59,6 +59,7 @@ from tilegen.plan.kernel import (
     arguments,
     arrays,
     default_values,
+    find_allocator,
     tensor_maps,
 )
 from tilegen.plan.memories import (
@@ -132,8 +133,8 @@ __all__ = [
     "PromiseCheck", "PromiseTest", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Stamp", "Step", "Sync",
     "TensorCopy", "TensorFence", "TensorMap", "TensorMma", "Tma", "Touch", "Trust", "UnknownStep", "UpdateForm",
     "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin", "count_checking_ctas",
-    "count_factors", "count_slots", "default_values", "drop_unused", "effects", "find_box_type", "find_rows_apart",
-    "find_updates", "flat_memory", "flatten", "function_of_registers", "join_memories", "join_trust", "let",
-    "list_checks", "list_updates", "matrices", "names_used", "pairs_apart", "plain_name", "register_memory", "repeat",
-    "say_if_false", "spot_of", "subscript", "tensor_maps", "trip_name", "trust_data", "walk", "when",
+    "count_factors", "count_slots", "default_values", "drop_unused", "effects", "find_allocator", "find_box_type",
+    "find_rows_apart", "find_updates", "flat_memory", "flatten", "function_of_registers", "join_memories", "join_trust",
+    "let", "list_checks", "list_updates", "matrices", "names_used", "pairs_apart", "plain_name", "register_memory",
+    "repeat", "say_if_false", "spot_of", "subscript", "tensor_maps", "trip_name", "trust_data", "walk", "when",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ Source: PTX ISA, tcgen05 "Instruction descriptor", and "Supported Matrix Shapes"
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 _SUMS = {"float16": 0, "float32": 1, "int32": 2}
 _NARROW = {
@@ -123,3 +124,31 @@ class InstructionDescriptor:
         if not self.factors:
             return bits | _SUMS[self.c] << 4
         return bits | self.b_factor << 4 | _FACTORS[self.factors] << 23 | self.a_factor << 29
+
+
+def decode_instruction(bits: int, kind: str) -> InstructionDescriptor:
+    """The product of one CTA that 32 bits say, under the ``.kind`` that stands beside them: what ``encode`` put there.
+
+    A pair's bits are the same; ``m`` says then how many rows both have. Raises ValueError for bits of no product.
+
+    >>> decode_instruction(0x8400490, "f16").n, decode_instruction(0x8400490, "f16").a
+    (256, 'bfloat16')
+    """
+    is_scaled, is_packed = kind.startswith("mx"), kind in ("mxf4", "mxf4nvf4")
+    of_kind = _KINDS["f8f6f4" if is_scaled else kind][0]
+    types = {FLOAT4_PACKED: FLOAT4} if is_packed else {_FORMATS[one]: one for one in of_kind}
+    sums = {number: name for name, number in _SUMS.items()}
+    factors = {number: name for name, number in _FACTORS.items()}
+    a, b, c = bits >> 7 & 7, bits >> 10 & 7, bits >> 4 & 3
+    if a not in types or b not in types or (c not in sums and not is_scaled):
+        raise ValueError(f"0x{bits:08x} says no product of {kind}")
+    more: dict[str, Any] = {"a_along": "mn" if bits >> 15 & 1 else "k", "b_along": "mn" if bits >> 16 & 1 else "k"}
+    if is_scaled:
+        more |= {"factors": factors[bits >> 23 & 1], "a_factor": bits >> 29 & 3, "b_factor": c}
+    found = InstructionDescriptor(
+        (bits >> 24 & 31) * 16, (bits >> 17 & 63) * 8, types[a], types[b], "float32" if is_scaled else sums[c],
+        **more,
+    )  # fmt: skip
+    if found.encode() != bits:
+        raise ValueError(f"0x{bits:08x} sets bits that no product of {kind} has")
+    return found

@@ -9,8 +9,10 @@ from tilegen.decisions import Choice, Operation
 from tilegen.index import Index, Var, substitute
 from tilegen.plan.effects import effects, flatten
 from tilegen.plan.memories import Barrier, Memory, TensorMap
+from tilegen.plan.products import TensorMma
 from tilegen.plan.steps import Step
 from tilegen.plan.trust import Trust
+from tilegen.scopes import SCOPES
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,28 @@ def all_steps(plan: Plan) -> Iterator[Step]:
     """Every step of every role, depth first."""
     for role in plan.roles:
         yield from flatten(role.steps)
+
+
+def find_allocator(plan: Plan) -> int:
+    """The warp of the CTA that takes tensor memory and frees it.
+
+    The first of the first role that multiplies there, else of the first that touches it, else the first of all.
+    """
+    for holds in (_multiplies, _touches):
+        first = 0
+        for role in plan.roles:
+            if holds(role):
+                return first // SCOPES["warp"].threads
+            first += role.threads
+    return 0
+
+
+def _multiplies(role: Role) -> bool:
+    return any(isinstance(step, TensorMma) for step in flatten(role.steps))
+
+
+def _touches(role: Role) -> bool:
+    return any(t.ref.memory.traits.has_cells for step in flatten(role.steps) for t in effects(step).touches)
 
 
 @dataclass(frozen=True)

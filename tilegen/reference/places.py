@@ -13,10 +13,12 @@ from tilegen import layouts
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate
 from tilegen.kept import keep
+from tilegen.layouts.core.cells import COLUMN_BYTES
 from tilegen.ops.op import Factors
 from tilegen.reference.machine import Array, CtaBatch, Writes
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import Buffer, Region, Spec
+from tilegen.spec.tensor_memory import cells_of
 
 _POISON = 0xA5
 _MOST_KEPT = 1 << 22  # elements whose places are kept
@@ -96,7 +98,8 @@ def find_places(
     place, inside = _places(region, env, coordinates, lengths)
     at = place.get("m", np.zeros(1, np.int64))
     if buffer.traits.has_cells:
-        at = place.get("TLane", np.zeros(1, np.int64)) * _width_of(buffer) + place.get("TCol", np.zeros(1, np.int64))
+        width = _bytes_of_lane(machine.spec.buffer(buffer.root)) // DTYPES[buffer.dtype].bytes
+        at = place.get("TLane", np.zeros(1, np.int64)) * width + place.get("TCol", np.zeros(1, np.int64))
     if not buffer.traits.is_array:
         row, column = _slots(place, env) if buffer.traits.is_held else (block_of(env, at), at)
         at = row * _image_of(machine, buffer).shape[1] + column
@@ -293,9 +296,9 @@ def _register_file(machine: CtaBatch, buffer: Buffer) -> Array:
     return machine.registers[root.name].view(machine.domain.stored(buffer.dtype))
 
 
-def _width_of(buffer: Buffer) -> int:
-    """Elements of a lane of tensor memory, in the image of a buffer."""
-    return _number(layouts.extent_of(buffer.layout, "TCol"), {})
+def _bytes_of_lane(root: Buffer) -> int:
+    """Bytes of a lane of tensor memory in the image of a buffer and of its views: whole columns."""
+    return cells_of(root).reach * COLUMN_BYTES
 
 
 def _image(machine: CtaBatch, buffer: Buffer) -> Array:
@@ -304,7 +307,7 @@ def _image(machine: CtaBatch, buffer: Buffer) -> Array:
     if root.name not in machine.shared:
         family = [b for b in machine.spec.buffers if b.root == root.name]
         if root.traits.has_cells:
-            size = _number(layouts.extent_of(root.layout, "TLane"), {}) * _width_of(root) * DTYPES[root.dtype].bytes
+            size = _number(layouts.extent_of(root.layout, "TLane"), {}) * _bytes_of_lane(root)
         else:
             size = max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
         bytes_ = -(-size // 16) * 16 * machine.domain.scale

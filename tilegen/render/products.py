@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.index import div, multiple, to_c
-from tilegen.layouts import find_atom
+from tilegen.ops.tensor_instruction import describe_instruction
 from tilegen.plan import (
     PRODUCTS,
     QUEUES,
@@ -28,7 +28,6 @@ from tilegen.plan import (
     subscript,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES, TCGEN05
-from tilegen.plan.instruction_descriptor import InstructionDescriptor
 from tilegen.plan.instructions import BOX, READS
 from tilegen.render.c_text import element, elems_of, is_zero, pointer
 from tilegen.render.names import held_registers
@@ -77,7 +76,8 @@ def write_tensor_product(page: Page, step: TensorMma, noted: bool) -> str:
     ]
     note = f"{shape}, {sums} of {' and '.join(types)}{''.join(majors)}"
     note += f", byte {step.factor} of factors" if args else ""
-    args = [*places, f"0x{_encode_instruction(step, page.plan.cta_group):08x}u", *args, to_c(step.accumulate)]
+    assert step.ctas == page.plan.cta_group, f"{step.atom} in a plan of {page.plan.cta_group} CTAs"
+    args = [*places, f"0x{describe_instruction(step).encode():08x}u", *args, to_c(step.accumulate)]
     return str(page.steps.instruction(page.use_tensor(step.via.prelude), args, note))
 
 
@@ -85,20 +85,6 @@ def write_tensor_copy(page: Page, step: TensorCopy, noted: bool) -> str:
     """A call of the function of this shape."""
     args = [pointer(step.dst), _write_descriptor(page, step.src, step.src_lies)]
     return str(page.steps.instruction(page.use_tensor(step.via.prelude), args))
-
-
-def _encode_instruction(step: TensorMma, ctas: int) -> int:
-    """The descriptor of the instruction that a step is, in a plan whose instructions are of so many CTAs."""
-    atom = find_atom(step.atom)
-    (m, n, _), factor = atom.shape, step.factor if atom.factors else 0
-    rows = step.a_lies.rows * ctas if step.a_lies else m
-    assert (atom.ctas, step.ctas, rows, step.columns) == (ctas, ctas, m, n), f"{step.atom} in a plan of {ctas} CTAs"
-    a_along = step.a_lies.along if step.a_lies else "k"  # in tensor memory neighbours of a row are neighbours of a lane
-    one = InstructionDescriptor(
-        m, n, atom.a, atom.b, atom.c, a_along, step.b_lies.along, ctas == 2, atom.factors, factor, factor
-    )
-    assert not one.problem(), one.problem()
-    return one.encode()
 
 
 def _write_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilegen.layouts.core.cells import COLUMN_BYTES
-from tilegen.plan import Plan, Role, Stamp, Step, Sync, TensorFence, TensorMma, all_steps, effects, flatten
+from tilegen.plan import Role, Stamp, Step, Sync, TensorFence, all_steps, effects, find_allocator, flatten
 from tilegen.render.c_text import end_comment
 from tilegen.render.elections import elect
 from tilegen.render.launch import SharedUse
@@ -53,20 +53,6 @@ def elect_thread(page: Page, role: Role, first: int) -> tuple[Role, str]:
     )
 
 
-def find_allocator(plan: Plan) -> int:
-    """The warp of the CTA that takes tensor memory and frees it.
-
-    The first of the first role that multiplies there, else of the first that touches it, else the first of all.
-    """
-    for holds in (_multiplies, _touches):
-        first = 0
-        for role in plan.roles:
-            if holds(role):
-                return first // SCOPES["warp"].threads
-            first += role.threads
-    return 0
-
-
 def _ends_met(role: Role) -> bool:
     """Does a role end where the cluster meets, with fences around that if it touches tensor memory?"""
     meet: tuple[Step, ...] = (Sync("cluster"),)
@@ -74,10 +60,6 @@ def _ends_met(role: Role) -> bool:
         meet = (TensorFence("before"), *meet, TensorFence("after"))
     steps = tuple(s for s in role.steps if not isinstance(s, Stamp))
     return steps[-len(meet) :] == meet
-
-
-def _multiplies(role: Role) -> bool:
-    return any(isinstance(step, TensorMma) for step in flatten(role.steps))
 
 
 def _touches(role: Role) -> bool:

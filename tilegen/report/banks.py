@@ -11,7 +11,7 @@ import numpy as np
 from tilegen import access
 from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, RED, SECTOR_BYTES, BankTable
 from tilegen.cost.accesses import Access
-from tilegen.cost.asynchronous import CP_ASYNC, WGMMA, WHOLE, count_cp_async, floor_cp_async
+from tilegen.cost.asynchronous import CP_ASYNC, TMA, WHOLE, count_cp_async, floor_cp_async
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
 from tilegen.decisions import COLUMNS, count_words, draw_table, printable, wrap_line
@@ -33,8 +33,8 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     """Access ``number`` (from 1) of the first warp of the interior CTA that carries it out, at the first loop step.
 
     Shared: phases of {lanes, wavefronts, words: [{bank, word, lanes}]}, words counted from the start of the buffer.
-    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store. TMA's boxes and wgmma's
-    matrices have only rows, and in shared memory ``runs`` of [first byte, bytes], row after row.
+    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store. TMA's boxes and the
+    matrices of wgmma and tcgen05 have only rows, and in shared memory ``runs`` of [first byte, bytes], row after row.
     Raises ValueError for a number that explain does not list.
     """
     accesses = numbered_accesses(plan)
@@ -57,7 +57,7 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
 
 
 def _box(a: Access, launch: Launch, start: int) -> dict[str, Any]:
-    """A box that TMA moves, or a matrix of wgmma: no lane touches it, so that there is no table.
+    """A box that TMA moves, or a matrix of wgmma or tcgen05: no lane touches it, so that there is no table.
 
     What there is are its rows, and what they count.
     """
@@ -140,7 +140,7 @@ def access_text(shown: Data) -> str:
     if shown["kind"] in WHOLE:
         figure = SPACES[shown["space"]].figure
         rows = f"{count_words(shown['rows'], 'row', 'rows')} of {shown['width_bytes']} bytes, {shown[figure]} {figure}"
-        what = "a box that TMA moves" if shown["kind"] != WGMMA else "a matrix that wgmma reads"
+        what = "a box that TMA moves" if shown["kind"] == TMA else f"a matrix that {shown['kind']} reads"
         return "\n".join([*lines, f"{what}, no lane of a warp: {rows}"])
     lines += wrap_line(f"seen in CTA ({cta}), warp {shown['warp']}{trips}")
     return "\n".join(lines + (_bank_lines(shown) if SPACES[shown["space"]].has_banks else _sector_lines(shown)))

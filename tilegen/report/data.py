@@ -10,14 +10,15 @@ from tilegen.access import KINDS, RED, WARP_LANES
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import describe_functions
 from tilegen.cost.accesses import Access
-from tilegen.cost.asynchronous import CP_ASYNC, TMA, WGMMA
+from tilegen.cost.asynchronous import CP_ASYNC, TMA
 from tilegen.cost.compiled import compiled_accesses, list_needed
 from tilegen.cost.count import Counted, count_access, count_worst
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
 from tilegen.decisions import TILING, Choice, Cost, Operation
 from tilegen.layouts import read_mma
 from tilegen.plan import Block, Compute, Launch, Mma, Plan, Wgmma, all_steps, flatten, trust_data
-from tilegen.report.descriptors import list_descriptors
+from tilegen.plan.descriptors import TCGEN05, WGMMA
+from tilegen.report.descriptors import describe_started, list_descriptors
 from tilegen.report.mma_chain import describe_mma, mma_data
 from tilegen.report.summary import sum_up
 from tilegen.spaces import GLOBAL, SHARED, SPACES
@@ -29,11 +30,17 @@ _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
     SHARED.state: {
         "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
         "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC, "tma": (TMA,),
-        "wgmma": (WGMMA,), "red": (RED,),
+        "wgmma": (WGMMA,), "tcgen05": (TCGEN05,), "red": (RED,),
     },
     GLOBAL.state: {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,), "red": (RED,)},
 }  # fmt: skip
-_WHERE_USED = ("ldgsts", "tma", "wgmma", "red")  # counters that are shown only for kernels that have such accesses
+_WHERE_USED = (
+    "ldgsts",
+    "tma",
+    "wgmma",
+    "tcgen05",
+    "red",
+)  # counters that are shown only for kernels that have such accesses
 _WIDEST_BYTES = 16
 
 
@@ -42,8 +49,9 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
     traffic over one interior CTA), totals.
 
     ``with_derivations``: of ops that compute also how exact their functions are and who says so (``functions``), how a
-    product's tile follows from its atom (``derivation``, and ``mma`` as data; of a gemm so too), and the matrix
-    descriptors of wgmma; of the kernel what its arch has that it does not use (``unused``).
+    product's tile follows from its atom (``derivation``, and ``mma`` as data; of a gemm so too), the matrix
+    ``descriptors`` that tensor cores are given, and what tcgen05 ``started``; of the kernel what its arch has that it
+    does not use (``unused``).
     """
     accesses = compiled_accesses(plan)
     whole = [count_access(a, launch, None) for a in accesses]
@@ -74,6 +82,7 @@ def _derive(plan: Plan, number: int, operation: Operation) -> dict[str, Any]:
     blocks = (s for s in all_steps(plan) if isinstance(s, Block) and s.op == number)
     trees = dict.fromkeys(s.tree for block in blocks for s in flatten(block.body) if isinstance(s, Compute))
     found: dict[str, Any] = {"functions": describe_functions(trees)} if trees else {}
+    found |= {"started": started} if (started := describe_started(plan, number)) else {}
     found |= {"descriptors": lies} if (lies := list_descriptors(plan, number)) else {}
     return found | _derive_tilings(operation.choices)
 

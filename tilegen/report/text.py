@@ -25,12 +25,10 @@ from tilegen.decisions import (
 )
 from tilegen.report.descriptors import draw_descriptors
 from tilegen.report.summary import say_summary
-from tilegen.report.tensor_memory import draw_map
+from tilegen.report.tensor_memory import say_tensor_memory
 from tilegen.spaces import SPACES
 
 Data = Mapping[str, Any]
-
-_MOST_RANGES = 6  # of lanes or columns
 
 _COSTS = {
     "sectors": "sectors", "wavefronts": "wavefronts", "instructions": "instructions", "shared_bytes": "shared bytes",
@@ -38,7 +36,7 @@ _COSTS = {
 }  # fmt: skip
 KINDS = {
     "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async", "tma": "TMA",
-    "wgmma": "wgmma", "red": "atomic update",
+    "wgmma": "wgmma", "tcgen05": "tcgen05", "red": "atomic update",
 } | {f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)}  # fmt: skip
 _CG = "cp.async.cg"
 KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
@@ -57,7 +55,9 @@ def explain_text(explained: Data, arch: Arch, shows_all: bool = False, only: int
             f"{explained['kernel']} has ops 1 to {len(ops)}" if ops else f"{explained['kernel']} has no op"
         )
     parts = [_head(explained)]
-    parts += [_tensor_memory(explained.get("tensor_memory")), _whole(explained)] if only is None else []
+    if only is None:
+        parts += [say_tensor_memory(explained["tensor_memory"])] if "tensor_memory" in explained else []
+        parts.append(_whole(explained))
     number = 1
     for k, op in enumerate(ops):
         if only in (None, k + 1):
@@ -88,38 +88,6 @@ def say_role(role: Data) -> str:
     return f"{role['name']}, {role['threads']} threads{registers}"
 
 
-def _tensor_memory(found: Data | None) -> list[str]:
-    """Lanes and columns of each buffer in the one allocation of a CTA."""
-    if found is None:
-        return []
-    rows = [
-        (
-            b["buffer"], b["dtype"], _say_ranges(b["lanes"]), _say_ranges(b["columns"]), _count(b["lanes"]),
-            _count(b["columns"]), str(b["taken"]), str(b["first_column"]), str(b["copies"]),
-        )
-        for b in found["buffers"]
-    ]  # fmt: skip
-    head = ("", "type", "in lanes", "in columns", "lanes", "columns", "taken", "from column", "copies")
-    packed = {b["dtype"]: f"{b['packed']} of {b['dtype']}" for b in found["buffers"] if b["packed"] > 1}
-    taken = f"{found['taken']} of {found['columns']} columns taken"
-    notes = [f"an allocation is a power of two from {found['least_columns']} on, in all {found['lanes']} lanes"]
-    notes += [f"elements in a column of one lane: {', '.join(packed.values())}"] if packed else []
-    return [
-        *wrap_line(f"tensor memory: {taken}, one allocation of {found['allocated']}"),
-        *draw_table(head, rows, 4, "  ", COLUMNS), *wrap_line(f"  {'; '.join(notes)}", 2),
-        *(line for drawn in draw_map(found) for line in wrap_line(f"  {drawn}", 2)),
-    ]  # fmt: skip
-
-
-def _say_ranges(ranges: Sequence[Sequence[int]]) -> str:
-    shown = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:_MOST_RANGES]]
-    return " ".join([*shown, "..."] if len(ranges) > _MOST_RANGES else shown)
-
-
-def _count(ranges: Sequence[Sequence[int]]) -> str:
-    return str(sum(b - a + 1 for a, b in ranges))
-
-
 def _whole(explained: Data) -> list[str]:
     """What was chosen for the kernel as a whole, and how its tile follows from an atom."""
     lines = [line for c in explained["choices"] for line in _choice(c)]
@@ -144,7 +112,7 @@ def _op(number: int, op: Data, shows_all: bool) -> list[str]:
         lines += _choice(choice)
     if op.get("functions"):
         lines += ["  functions", *(line for text in op["functions"] for line in wrap_line(f"    {printable(text)}", 6))]
-    return [*lines, *draw_descriptors(op.get("descriptors", ())), *_derivation(op)]
+    return [*lines, *draw_descriptors(op.get("descriptors", ()), op.get("started", {})), *_derivation(op)]
 
 
 def _refused(refused: Sequence[Data], shows_all: bool) -> list[str]:

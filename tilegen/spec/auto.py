@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Auto:
-    """The layout of a shared or register buffer until the room ``auto_layout`` has chosen one."""
+    """The layout of a buffer that is no array until the room ``auto_layout`` has chosen one."""
 
     def __str__(self) -> str:
         return "auto"

@@ -25,8 +25,8 @@ class BufferFields(_Fields):
     layout: str | dict[str, Any] = Field(
         default="row",
         description="where each element lies: row, col, auto, layout notation such as S[(32,8):(33,1)], "
-        "or a mapping of Gluon's argument names: interval_padding_pairs, offset_bases, cga_layout. In tmem it is "
-        "written: tmem_datapath_layout(..) or strides on TLane and TCol",
+        "or a mapping of Gluon's argument names: interval_padding_pairs, offset_bases, cga_layout. In tmem auto, "
+        "tmem_datapath_layout(..) or strides on TLane and TCol",
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
     values: str | None = Field(

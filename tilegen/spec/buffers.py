@@ -31,7 +31,8 @@ from tilegen.spec.placing import (
     read_layout,
 )  # fmt: skip
 from tilegen.spec.regions import show_shape
-from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, refuse_tensor_view, require_layout
+from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, require_layout
+from tilegen.spec.tensor_views import check_axes, view_cells
 from tilegen.spec.values import read_promise
 
 
@@ -280,15 +281,15 @@ def _report_rootless(waiting: list[tuple[Scalar, Mapping, ViewFields]], state: B
 def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, findings: Findings) -> Buffer:
     what = f"view '{key.text}'"
     other = state.found[fields.view]
-    refuse_tensor_view(other, node["view"])
     dtype = fields.dtype or other.dtype
     if fields.dtype is not None:
         _check_dtype(node["dtype"], fields.dtype)
-        if not other.traits.is_pooled and dtype != other.dtype:
+        if not (other.traits.is_pooled or other.traits.has_cells) and dtype != other.dtype:
             fix = "copy into shared memory and view that"
             keeps = f"a view of a {other.scope} buffer keeps its dtype, {other.dtype}"
             raise Flawed("TG115", keeps, node["dtype"].mark, fix)
     if fields.axes is not None:
+        check_axes(fields.axes, other, node)
         return _transpose(key, node, fields.axes, other, dtype)
     shape = other.shape
     if fields.shape is not None:
@@ -297,6 +298,8 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
             raise Flawed()
         shape = read
     layout_node = node.get("layout")
+    if other.traits.has_cells:
+        return view_cells(key, node, (dtype, shape if fields.shape else None), other, (state, findings))
     if other.is_auto:
         return _follow(key, node, other, dtype, shape, state)
     parent, text = "", "row"

@@ -6,9 +6,8 @@ wide, so that four uint8 share one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from tilegen import layouts
@@ -17,8 +16,8 @@ from tilegen.arch.data import TensorMemory
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, bound
+from tilegen.layouts import Iter, TileLayout
 from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS, Cells, find_cells
-from tilegen.spec.absent import refuse_later
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.findings import Flawed
 from tilegen.spec.form import OpForm
@@ -43,13 +42,10 @@ def check_tensor_buffer(node: MappingNode, dtype: str, arch: str, what: str) -> 
 
 
 def require_layout(node: Node | None, shape: tuple[Index, ...], dtype: str, what: str, mark: Mark | None) -> None:
-    """Which dimension goes along lanes is nothing to guess; raises TG102, and TG209 for 'auto'."""
+    """Which dimension goes along lanes the ops say, where the text has 'auto', or a layout does; raises TG102."""
     if node is None:
         message = f"{what} is in tensor memory and needs the key 'layout'"
         raise Flawed("TG102", message, mark, say_placement(shape, dtype, "layout: "))
-    if isinstance(node, Scalar) and node.text.strip() == "auto":
-        message = f"'auto' chooses layouts of shared and register buffers, but {what} is in tensor memory"
-        raise Flawed("TG209", message, node.mark, say_placement(shape, dtype))
 
 
 def check_cells(layout: Any, shape: tuple[Index, ...], dtype: str, arch: str, what: str, node: Node) -> None:
@@ -103,14 +99,32 @@ def suggest_placement(shape: tuple[Index, ...], dtype: str) -> str:
     extents = [n for n in shape if isinstance(n, int)]
     if len(extents) == 1:
         extents = [*extents, 1] if extents[0] <= has.lanes else [1, *extents]
-    *outer, rows, columns = extents
-    if rows > has.lanes:
-        lanes = max(n for n in range(1, has.lanes + 1) if rows % n == 0)
-        outer, rows = [*outer, rows // lanes], lanes
-    if prod(outer) * columns * DTYPES[dtype].bits > has.columns * CELL_BITS:
-        return ""
-    steps = [f"{prod(outer[d + 1 :]) * columns}@TCol" for d in range(len(outer))]
-    return f"S[({','.join(map(str, (*outer, rows, columns)))}):({','.join([*steps, '1@TLane', '1@TCol'])})]"
+    layout = lay_out_rows(extents, len(extents) - 2, len(extents) - 1)
+    fits = (bound(layouts.extent_of(layout, CELL_AXES[1])) - 1) * DTYPES[dtype].bits <= has.columns * CELL_BITS
+    return str(layout).replace(", ", ",") if fits else ""
+
+
+def lay_out_rows(shape: Sequence[int], rows: int, columns: int) -> TileLayout:
+    """Row r in lane r, its columns neighbours, over a shape of which these dimensions are the rows and the columns.
+
+    Rows for which there are not lanes enough go to further columns, behind them what the other dimensions count.
+
+    >>> print(lay_out_rows((2, 256, 64), 1, 2))
+    S[(2, 2, 128, 64):(128@TCol, 64@TCol, 1@TLane, 1@TCol)]
+    >>> print(lay_out_rows((128, 2, 64), 0, 2))
+    S[(128, 2, 64):(1@TLane, 64@TCol, 1@TCol)]
+    """
+    most = TensorMemory().lanes
+    lanes = max(n for n in range(1, most + 1) if shape[rows] % n == 0)
+    lane, column = CELL_AXES
+    step = shape[columns]
+    blocks = (Iter(shape[rows] // lanes, step, column),) if lanes < shape[rows] else ()
+    iters = {columns: (Iter(step, 1, column),), rows: (*blocks, Iter(lanes, 1, lane))}
+    step *= shape[rows] // lanes
+    for d in reversed([d for d in range(len(shape)) if d not in iters]):
+        iters[d] = (Iter(shape[d], step, column),)
+        step *= shape[d]
+    return TileLayout(tuple(i for d in range(len(shape)) for i in iters[d]))
 
 
 def say_placement(shape: tuple[Index, ...], dtype: str, key: str = "write ") -> str:
@@ -147,7 +161,7 @@ def place_columns(buffers: Iterable[Buffer], arch: str) -> Columns:
 
     One that lies ``over`` others begins where the first of them does, and takes no columns of its own.
     """
-    there = [b for b in buffers if b.traits.has_cells]
+    there = [b for b in buffers if b.traits.has_cells and b.root == b.name]
     own: dict[str, int] = {}
     taken = 0
     for buffer in there:
@@ -164,29 +178,23 @@ def cells_of(buffer: Buffer) -> Cells:
 
 
 def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
-    """All buffers have room in one allocation; raises TG210 at the first one that has none."""
+    """All buffers whose layout is known have room in one allocation; raises TG210 at the first one that has none."""
     there: list[Buffer] = []
     for buffer in buffers:
-        if not buffer.traits.has_cells or buffer.over:
+        if not buffer.traits.has_cells or buffer.root != buffer.name or buffer.over or buffer.is_auto:
             continue
         there.append(buffer)
         has, taken = _memory_of(arch), place_columns(there, arch).taken
         if taken > has.columns:
             terms = " + ".join(str(cells_of(b).reach) for b in there)
-            total = f"{terms} = {taken}" if sum(cells_of(b).reach for b in there) == taken else str(taken)
+            is_sum = len(there) > 1 and sum(cells_of(b).reach for b in there) == taken
+            total = f"{terms} = {taken}" if is_sum else str(taken)
             message = f"the tmem buffers up to '{buffer.name}' take {total} columns; a CTA on {arch} has {has.columns}"
             fix = f"{taken - has.columns} fewer, or one stage less of a buffer that has several"
             raise Flawed("TG210", message, buffer.mark, fix)
 
 
 # ---------------------------------------------------------------- what cannot be done with them yet
-def refuse_tensor_view(other: Buffer, node: Node) -> None:
-    """Raises TG190 for a view of tensor memory."""
-    if other.traits.has_cells:
-        fix = "give the buffer the shape and the layout that you need"
-        raise refuse_later(f"a view of '{other.name}', which is in tensor memory,", node, fix)
-
-
 def refuse_tensor_op(form: OpForm, regions: Mapping[str, Region], node: MappingNode) -> None:
     """Raises TG190 for an op that touches tensor memory in a field that may not be there, at the first such region;
     and for a move that no warpgroup makes, or whose other side is not in registers. A copy may take it from shared

@@ -29,6 +29,7 @@ from tilegen.viewing.examples import example_of
 from tilegen.viewing.linking import link_op
 from tilegen.viewing.page import PageData, write_page
 from tilegen.viewing.presets import own_presets, own_tilings, tiling_data
+from tilegen.viewing.tensor_memory import draw_tensor_memory
 
 ROWS = 40  # of events
 Data = Mapping[str, Any]
@@ -62,7 +63,7 @@ def _memories(spec: Spec, plan: Plan) -> list[dict[str, Any]]:
     """Every buffer; in shared memory with the first byte and the bytes that it takes, in tensor memory the columns."""
     shared = [m for m in plan.memories if m.traits.is_pooled]
     placed = {m.name: (m.offset_bytes, (bound(m.span) - 1) * m.elem_bytes) for m in shared}
-    taken = describe_tensor_memory(spec).get("tensor_memory", {}).get("buffers", ())
+    taken = describe_tensor_memory(spec, plan).get("tensor_memory", {}).get("buffers", ())
     placed |= {b["buffer"]: (b["first_column"], b["taken"]) for b in taken}
     return [
         {
@@ -159,7 +160,8 @@ def _spec_data(spec: Spec, plan: Plan, launch: Launch, explained: Data, cuda: st
         "memories": _memories(spec, plan), "steps": list_steps(spec, plan),
         "choices": [_spell_choice(c) for c in explained["choices"]],
         "ops": [_op_data(k, op, keys[k - 1], lines, names) for k, op in enumerate(explained["ops"], 1)],
-        "timeline": _timeline(spec, plan, launch), "cuda": lines, "yaml": spec.text.splitlines(),
+        "tensor_memory": draw_tensor_memory(spec, plan), "timeline": _timeline(spec, plan, launch),
+        "cuda": lines, "yaml": spec.text.splitlines(),
         "path": Path(spec.path).name, "kernel_line": _find_kernel(lines),
         "expanded": expanded, "expanded_lines": places,
     }  # fmt: skip

@@ -17,7 +17,7 @@ function start() {
   const first = example?.layouts[0] ?? data.presets[0].layouts[0];
   const state = new State({
     v: data.opens, g: example?.name ?? "", ...stateOf(first), a: "column", o: "auto", n: "", m: data.mma[0]?.key ?? "", r: "", th: "0",
-    x: "", y: "", z: "", e: "",
+    x: "", y: "", z: "", e: "", f: "",
   });
   const banks = new BankMap(state, () => explorer.example, Boolean(data.spec), (marks) => explorer.setExtra(marks));
   const explorer = new Explorer(state, data.presets, examples, (subject) => banks.show(subject));
@@ -44,11 +44,11 @@ function tabPanels(tabs, state) {
   const panels = tabs.map(({ key, node }) => h("section", { role: "tabpanel", id: `panel-${key}`, "aria-labelledby": `tab-${key}` }, node));
   const show = () => {
     const at = Math.max(0, tabs.findIndex(({ key }) => key === state.get("v")));
-    tabs.forEach(({ shown }, k) => {
+    tabs.forEach((tab, k) => {
       buttons[k].setAttribute("aria-selected", String(k === at));
       buttons[k].tabIndex = k === at ? 0 : -1;
       panels[k].hidden = k !== at;
-      if (k === at) shown?.();
+      if (k === at) tab.shown?.();
     });
   };
   const list = h("div", { role: "tablist", class: "tabs", "aria-label": "Views", onkeydown: (event) => {

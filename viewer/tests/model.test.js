@@ -12,6 +12,7 @@ import { accessesOf, bytesOf, sumUp } from "../src/model/patterns.js";
 import { heldBy, physicalOf } from "../src/model/physical.js";
 import { readElement, readOne, readShape } from "../src/model/shapes.js";
 import { count, modeOf, partsOf, retypeSwizzle, spellParts, swizzleOfMode } from "../src/model/spelling.js";
+import { fillCells, sayCell } from "../src/model/tensor.js";
 import { colorKeys, colorScale, sayShades } from "../src/ui/colors.js";
 import { bitsOf, DTYPES } from "../src/ui/dtypes.js";
 
@@ -264,4 +265,19 @@ test("a legend has every value once, in the colour that the scale gives it", () 
     assert.deepEqual(found, Array.from({ length: extent }, (_, k) => k));
     assert.equal(sayShades(extent) !== "", keys.some(([background]) => background.includes("gradient")));
   }
+});
+
+test("cells of tensor memory: packed elements, four copies, what is empty", () => {
+  const memory = { lanes: 128, columns: 512, allocated: 64, buffers: [
+    { name: "acc", text: "S[(2, 128, 16):(16@TCol, 1@TLane, 1@TCol)]", shape: [2, 128, 16], packed: 1, first_column: 0 },
+    { name: "sf", text: "S[(32, 8):(1@TLane, 1@TCol)] + R[4:32@TLane]", shape: [32, 8], packed: 4, first_column: 32 },
+  ] };
+  const cells = fillCells(memory);
+  const say = (lane, column) => sayCell(memory, cells, lane * 512 + column);
+  assert.equal(say(5, 17), "lane 5, column 17: acc, element 1, 5, 1");
+  for (const lane of [3, 35, 67, 99]) assert.equal(say(lane, 33), `lane ${lane}, column 33: sf, element 3, 4 to 3, 7`);
+  assert.equal(say(0, 34), "lane 0, column 34: allocated, and empty");
+  assert.equal(say(127, 64), "lane 127, column 64: free");
+  assert.equal(cells.owner.filter((k) => k === 0).length, 2 * 128 * 16);
+  assert.equal(cells.owner.filter((k) => k === 1).length, 4 * 32 * 2);
 });

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.core.iters import Iter, require_known
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours
 from tilegen.layouts.core.values import Layout, TileLayout
 
 CELL_AXES = ("TLane", "TCol")
@@ -55,6 +56,48 @@ def find_cells(layout: Layout, bits: int) -> Cells:
     lanes, elements = (_reached(layout, iters, axis) for axis in CELL_AXES)
     packed = CELL_BITS // bits
     return Cells(lanes, tuple(sorted({x // packed for x in elements})), _count_copies(layout.replica), packed)
+
+
+def retype_cells(layout: Layout, bits: int, new_bits: int) -> TileLayout:
+    """The same cells in elements of ``new_bits`` bits, of which the last dimension has so many more, or fewer.
+
+    A narrower element is a part of the cell of the one before, the lowest bits first; a wider one is neighbours that
+    share a cell. Raises LayoutError where the elements of a wider one are no neighbours in one column, and what
+    ``find_cells`` raises.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> print(retype_cells(parse("S[(2, 128, 64):(64@TCol, 1@TLane, 1@TCol)]"), 32, 16))
+    S[(2, 128, 128):(128@TCol, 1@TLane, 1@TCol)]
+    >>> print(retype_cells(parse("S[(128, 64):(1@TLane, 1@TCol)]"), 8, 32))
+    S[(128, 16):(1@TLane, 1@TCol)]
+    """
+    for each in (bits, new_bits):
+        find_cells(layout, each)
+    assert isinstance(layout, TileLayout)
+    column = CELL_AXES[1]
+    if new_bits <= bits:
+        times = bits // new_bits
+
+        def widen(i: Iter) -> Iter:
+            return Iter(i.extent, i.stride * times, i.axis) if i.axis == column else i
+
+        offset = tuple((axis, x * times if axis == column else x) for axis, x in layout.offset)
+        parts = (Iter(times, 1, column),) if times > 1 else ()
+        shard = fuse_neighbours((*map(widen, layout.shard), *parts))
+        return TileLayout(shard, tuple(map(widen, layout.replica)), offset)
+    times = new_bits // bits
+    *outer, last = fuse_neighbours(drop_units(layout.shard))
+    steps = [i.stride for i in (*outer, *layout.replica) if i.axis == column]
+    steps += [x for axis, x in layout.offset if axis == column] + [last.extent]
+    if (last.axis, last.stride) != (column, 1) or any(require_known(x, "a stride") % times for x in steps):
+        raise LayoutError(f"{times} elements of {bits} bits that follow one another share no column in {layout}")
+
+    def narrow(i: Iter) -> Iter:
+        return Iter(i.extent, i.stride // times, i.axis) if i.axis == column else i
+
+    offset = tuple((axis, x // times if axis == column else x) for axis, x in layout.offset)
+    shard = (*map(narrow, outer), Iter(last.extent // times, 1, column))
+    return TileLayout(shard, tuple(map(narrow, layout.replica)), offset)
 
 
 def _reached(layout: TileLayout, iters: Iterable[Iter], axis: str) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from tilegen.ops.partition_choice import TilePins, plan_tile
 from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.ops.tensor_copies import plan_tensor_copy, refuse_tensor_copy
-from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, plan_cells, refuse_cells
+from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, need_cells, plan_cells, refuse_cells
 from tilegen.plan import CP_ASYNC, TENSOR_COPY, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot, find_box_type
 from tilegen.spaces import GLOBAL, SHARED, Space
 from tilegen.spec.data import Call, Region
@@ -367,4 +367,5 @@ OP = Op(
     accumulates="accumulate", check_fields=_check_fields, check_dtypes=check_accumulate(("dst",), _check_dtypes),
     queue=_queue_of, reference=_reference,
     exactness=MOVES, rounds=_rounds, variants=_VARIANTS, axes=_axes, tensor=("src", "dst"), flows=flow_of_sides,
+    cells=need_cells,
 )  # fmt: skip

@@ -7,7 +7,6 @@ layouts" (row r's in lane r modulo 32, column r / 32, a byte for each step along
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,13 @@ import numpy as np
 from tilegen.dtypes import FACTOR
 from tilegen.errors import Flaw
 from tilegen.index import multiple
-from tilegen.layouts import ATOMS, find_atom, parse
+from tilegen.layouts import ATOMS, find_atom
 from tilegen.layouts.constructors.mma_atoms import SCALED_DEPTH
+from tilegen.ops.cells import GROUP, GROUPS, lay_out_factors
 from tilegen.ops.held import find_places
 from tilegen.ops.mma.atoms import FACTORS, is_for_types
 from tilegen.ops.operand import Operand, Refused, bind, tensor_memory_of
-from tilegen.ops.tensor_copies import GROUP, GROUPS, begin_of, is_replicated
+from tilegen.ops.tensor_copies import begin_of, is_replicated
 from tilegen.spec.data import Buffer, Region
 
 BYTES = 4  # of a column, each a step along K
@@ -84,7 +84,7 @@ def _check_places(regions: Mapping[str, Region]) -> Flaw | None:
             hint = "'copy: {src: .., dst: .., async: true}' brings them there from shared memory"
             message = f"scale factors are in tensor memory, and '{buffer.name}' is in {buffer.traits.words}"
             return Flaw("TG212", message, name, hint)
-        if reason := explain_factors(regions[name]):
+        if not buffer.is_auto and (reason := explain_factors(regions[name])):
             return Flaw("TG212", reason, name, _say_layout(buffer) or "begin at a multiple of 128 rows")
     return None
 
@@ -125,17 +125,7 @@ def find_factors(operand: Operand) -> tuple[tuple[int, int], ...]:
 
 def _say_layout(buffer: Buffer) -> str:
     """The layout that a product finds factors by, for a buffer [.., rows, steps along K]; "" where that is its own."""
-    *outer, rows, steps = (int(n) for n in buffer.shape)  # type: ignore[arg-type]
-    if rows % GROUP or (steps > BYTES and steps % BYTES):
+    found = lay_out_factors([int(n) for n in buffer.shape])  # type: ignore[arg-type]
+    if found is None:
         return f"give '{buffer.name}' rows in multiples of {GROUP}, and 1, 2, or a multiple of {BYTES} steps along K"
-    columns = -(-rows // (GROUP * 4)) * 4
-    extents, strides = [*outer, rows // GROUP, GROUP], [f"{BYTES}@TCol", "1@TLane"]
-    whole = columns * BYTES * -(-steps // BYTES)
-    if steps > BYTES:
-        extents, strides = [*extents, steps // BYTES, BYTES], [*strides, f"{columns * BYTES}@TCol", "1@TCol"]
-    else:
-        extents, strides = [*extents, steps], [*strides, "1@TCol"]
-    first = [f"{whole * prod(outer[d + 1 :])}@TCol" for d in range(len(outer))]
-    shard = f"S[({', '.join(map(str, extents))}):({', '.join([*first, *strides])})]"
-    found = f"{shard} + R[{GROUPS}:{GROUP}@TLane]"
-    return "" if parse(found) == buffer.layout else f'layout: "{found}"'
+    return "" if found == buffer.layout else f'layout: "{found}"'

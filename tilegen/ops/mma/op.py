@@ -27,6 +27,7 @@ from tilegen.ops.mma.atoms import (
     named_atom,
     refuse_types,
 )
+from tilegen.ops.mma.cells import check_cells, need_cells
 from tilegen.ops.mma.factors import check_factors
 from tilegen.ops.mma.flows import flow_of_product, list_other_flows
 from tilegen.ops.mma.products import plan_product
@@ -117,8 +118,10 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> Fl
         others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
         return Flaw("TG212", f"{fields.atom} does not multiply {types}", "atom", hint)
-    if in_cells and (flaw := check_tensor(fields, (m, n, k), dtypes)):
-        return flaw
+    if in_cells:
+        flaw = check_tensor(fields, (m, n, k), dtypes) or check_cells(fields, regions)
+        if flaw:
+            return flaw
     return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
 
 
@@ -233,7 +236,7 @@ OP = Op(
         Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),
         Variant(TCGEN05, 40, refuse_tensor, plan_tensor, constrain=reject_tensor_layout),
     ),
-    queue=_queue_of, tensor=("a", "c", *FACTORS),
+    queue=_queue_of, tensor=("a", "c", *FACTORS), cells=need_cells,
     instructions=(*ROWS.values(), *WGMMA_ROWS.values()), flows=flow_of_product,
     other_flows=list_other_flows,
 )  # fmt: skip

@@ -128,9 +128,9 @@ def plan_tensor(call: Call, context: Context) -> Planned:
     operands = {name: context.operand(call, name) for name in sides}
     in_cells, depth, ctas = operands["a"].buffer.traits.has_cells, atom.shape[2], atom.ctas
     rows, columns = (extent // ctas for extent in atom.shape[:2])  # of a and b, in each CTA that has a part
-    c = _find_columns(operands["c"], rows, columns * ctas)
+    c = find_columns(operands["c"], rows, columns * ctas)
     a_tile, a_base = (None, 0) if in_cells else describe_operand(operands["a"], rows, False, TCGEN05)
-    a = find_starts(a_tile) if a_tile else _find_columns(operands["a"], rows, depth)
+    a = find_starts(a_tile) if a_tile else find_columns(operands["a"], rows, depth)
     b_tile, b_base = describe_operand(operands["b"], columns, True, TCGEN05)
     m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
     factors = {name: find_factors(operands[name]) for name in sides if name in FACTORS}
@@ -191,7 +191,7 @@ def _tell_choices(call: Call, atom: MmaAtom, lies: Mapping[str, str], count: int
     )
 
 
-def _find_columns(operand: Operand, rows: int, columns: int) -> Columns:
+def find_columns(operand: Operand, rows: int, columns: int) -> Columns:
     """The first element, from the region's, of each matrix of so many rows and columns. Raises Refused where they lie
     otherwise."""
     places, shape = find_places(operand), shape_of_matrix(operand.region)

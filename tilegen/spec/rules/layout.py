@@ -102,7 +102,8 @@ LAYOUT_RULES = {
     "TG209": Rule(
         "a layout that is not tilegen's to choose",
         "'auto' chooses where the elements of a shared buffer lie, so that its accesses meet no bank twice, and which "
-        "threads own the elements of registers. A global array lies as its caller made it, and a view sees the bytes "
+        "threads own the elements of registers. In tensor memory it is what the products and copies need that name the "
+        "buffer, all of them one layout. A global array lies as its caller made it, and a view sees the bytes "
         "of another buffer: leave the view's layout out, and it follows.",
         _buffer("auto", "global"),
         _buffer("auto"),
@@ -110,8 +111,8 @@ LAYOUT_RULES = {
     "TG210": Rule(
         "too large",
         "A thread has 1020 bytes of registers, a CTA the shared memory of its arch, and a global array at most 2**36 "
-        "elements. Tensor memory has 128 lanes of 512 columns, each column of a lane 32 bits; every buffer there takes "
-        "a power of two of them, at least 32.",
+        "elements. Tensor memory has 128 lanes of 512 columns, each column of a lane 32 bits; the buffers there lie "
+        "one behind the other in one allocation.",
         "buffers:\n  A: {scope: shared, dtype: float32, shape: [512, 512]}\n",
         "buffers:\n  A: {scope: shared, dtype: float32, shape: [128, 128]}\n",
     ),

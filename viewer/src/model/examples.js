@@ -24,7 +24,7 @@ function readAccess(example, layouts, one, number) {
   const isWhole = one.rows !== undefined;
   const numbers = unpackNumbers(one.at);
   const text = example.ops[one.op - 1];
-  const who = isWhole ? (one.kind === "tma" ? "a box that TMA moves" : "a matrix that wgmma reads") : `the first warp that takes part, ${one.where}`;
+  const who = isWhole ? (one.kind === "tma" ? "a box that TMA moves" : `a matrix that ${one.kind} reads`) : `the first warp that takes part, ${one.where}`;
   return {
     key: `a${number}`, number, op: one.op, buffer: one.buffer, space: one.space, what: one.kind, width: one.width, rows: one.rows ?? 0,
     kind: one.kind.startsWith("cp.async") ? "st" : one.kind, // its phases in shared memory are those of a store

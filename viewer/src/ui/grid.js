@@ -127,7 +127,7 @@ export class CellGrid {
     for (let r = lines?.rows; r < rows; r += lines.rows) stroke(g, MARGIN.left, MARGIN.top + r * this.ch, MARGIN.left + columns * this.cw, MARGIN.top + r * this.ch);
   }
 
-  /** Marks: [{cells, kind: "selected" | "hovered" | "phase" | "access", texts}]. */
+  /** Marks: [{cells, kind: "selected" | "hovered" | "phase" | "access", texts, boxes}]; of a phase or an access also whole boxes, [row, rows, column, columns]. */
   mark(marks) {
     this.marks = marks;
     this.paintMarks();
@@ -140,8 +140,11 @@ export class CellGrid {
     g.textAlign = "center";
     g.textBaseline = "middle";
     g.font = "bold 11px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace";
-    this.dim(g, this.marks.filter(({ kind }) => kind === "phase" || kind === "access").flatMap(({ cells }) => cells));
-    for (const { cells, kind, texts } of this.marks) {
+    const touching = this.marks.filter(({ kind }) => kind === "phase" || kind === "access");
+    this.dim(g, touching.flatMap(({ cells }) => cells), touching.flatMap(({ boxes = [] }) => boxes));
+    for (const { cells, kind, texts, boxes = [] } of this.marks) {
+      g.fillStyle = themed("--accent");
+      if (kind === "phase") for (const box of boxes) g.fillRect(...this.boxed(box));
       cells.forEach((cell, k) => {
         if (!this.holds(cell)) return;
         const [x, y] = this.corner(cell);
@@ -156,15 +159,21 @@ export class CellGrid {
     return cell >= 0 && cell < this.content.rows * this.content.columns;
   }
 
-  /** Fades what is not among the cells. */
-  dim(g, cells) {
-    if (!cells.length) return;
+  /** Left, top, width and height of a box of cells. */
+  boxed([row, rows, column, columns]) {
+    return [MARGIN.left + column * this.cw, MARGIN.top + row * this.ch, columns * this.cw, rows * this.ch];
+  }
+
+  /** Fades what is not among the cells, nor in a box. */
+  dim(g, cells, boxes) {
+    if (!cells.length && !boxes.length) return;
     const { rows, columns } = this.content;
     g.globalAlpha = 0.78;
     g.fillStyle = themed("--paper");
     g.fillRect(MARGIN.left, MARGIN.top, columns * this.cw, rows * this.ch);
     g.globalAlpha = 1;
     for (const cell of cells) if (this.holds(cell)) g.clearRect(...this.corner(cell), this.cw, this.ch);
+    for (const box of boxes) g.clearRect(...this.boxed(box));
   }
 
   /** A cell of an access: of the phase that is played in the accent's colour, with its lane where there is room. */

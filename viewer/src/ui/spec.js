@@ -4,6 +4,7 @@ import { chartKeys, choiceNode, figureCells, figureHeads, figuresOf } from "./ch
 import { codeTab } from "./code.js";
 import { h } from "./dom.js";
 import { memoriesNode, stepsNode } from "./steps.js";
+import { tensorTab } from "./tensor.js";
 import { timeline } from "./timeline.js";
 
 export function specTabs(data, example, state) {
@@ -13,6 +14,7 @@ export function specTabs(data, example, state) {
     { key: "choices", name: "Choices", node: choicesNode(spec, example, state) },
     { key: "code", name: "Code", ...codeTab(spec, example, state) },
     { key: "time", name: "Timeline", node: h("div", { class: "sheet wide" }, stepsNode(spec, state), time.node), shown: time.shown },
+    ...[tensorTab(spec, state)].filter(Boolean),
   ];
 }
 
