@@ -149,19 +149,33 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.sweep(3)
-@pytest.mark.parametrize("fault", FAULTS)
+PAIRED = RIGHT | {"n": 512, "m": 512, "ctas": 4, "cluster": 2}
+FAULTS_OF_PAIRS = {
+    "the other half of b": ("n*128 + cbx*64", "n*128 + (1 - cbx)*64"), "one half of b": ("n*128 + cbx*64", "n*128"),
+    "halves of another tile": ("n*128 + cbx*64", "(3 - n)*128 + cbx*64"),
+    "halves of another tile in the odd CTA": ("n*128 + cbx*64", "(n + cbx)%4*128 + cbx*64"),
+    "another tile from the second on": ("n*128 + cbx*64", "(n + cbx*min(n, 1))%4*128 + cbx*64"),
+    "rows of the other CTA": ("A[m*128", "A[(m // 2*2 + (1 - m%2))*128"),
+    "rows of one CTA": ("A[m*128", "A[m // 2*256"),
+    "rows of one CTA in d": ("D[m*128", "D[m // 2*256"),
+    "freed in one CTA": ("% 2]\", to: cbx", "% 2]\""),
+}  # fmt: skip
+
+
+@pytest.mark.sweep(4)
+@pytest.mark.parametrize("fault", [*FAULTS, *FAULTS_OF_PAIRS])
 def test_statements_that_are_wrong_are_found(fault: str) -> None:
-    spec = tilegen.load(give(**RIGHT))
-    text, (before, after) = print_spec(tilegen.expand(spec)), FAULTS[fault]
+    spec = tilegen.load(give(**(RIGHT if fault in FAULTS else PAIRED)))
+    text, (before, after) = print_spec(tilegen.expand(spec)), (FAULTS | FAULTS_OF_PAIRS)[fault]
     assert before in text
     other = tilegen.load(text.replace(before, after))
     mixed = replace(other, whole=spec.whole)
     assert proof_code(lambda: prove(mixed, plan_spec(mixed))) != ""
 
 
-def test_the_statements_that_they_spoil_are_right() -> None:
-    spec = tilegen.load(give(**RIGHT))
+@pytest.mark.parametrize("given", [RIGHT, PAIRED], ids=["one CTA", "pairs"])
+def test_the_statements_that_they_spoil_are_right(given: dict[str, Any]) -> None:
+    spec = tilegen.load(give(**given))
     other = replace(tilegen.load(print_spec(tilegen.expand(spec))), whole=spec.whole)
     assert proof_code(lambda: prove(other, plan_spec(other))) == ""
 
@@ -172,7 +186,7 @@ def test_the_statements_that_they_spoil_are_right() -> None:
     ({"dtype": "float32", "math": "tf32"}, "tcgen05 reads float32 along K alone"),
     ({"m": 96, "n": 96, "k": 90}, "the rows of A are aligned to 4 bytes, TMA needs 16"),
     ({"tile": [64, 64, 64]}, "no recipe carries out this gemm with 'tile: [64, 64, 64]'"),
-    ({"cluster": 2}, "no recipe carries out this gemm with 'cluster: 2'"),
+    ({"m": 128, "cluster": 2}, "no recipe carries out this gemm with 'cluster: 2'"),
 ])  # fmt: skip
 def test_what_it_does_not_do_is_said(fields: dict[str, Any], said: str) -> None:
     [finding] = refusal_of(SpecError, tilegen.load, give(**fields)).diagnostics

@@ -159,15 +159,16 @@ class Phases:
     def deliver(self, slots: SlotsOfCtas, agent: Array, amount: int, group: Group, site: Reporter) -> None:
         """TMA reports the bytes that it has brought to a CTA for each thread that started it.
 
-        To another CTA only when the phase before is known to be complete there: else they may count for that.
+        Only when the phase before is known to be complete there: else they may count for that.
         """
         barrier, slot, cta = slots.barrier, slots.slot, slots.cta
         name, at = barrier.name, (cta, slot)
-        early = ~self._knows(barrier, at, group, self.known[name][at], self.phase[name][at]) & (cta != group.cta)
+        early = ~self._knows(barrier, at, group, self.known[name][at], self.phase[name][at])
         if early.any():
             row = int(np.argmax(early))
             message = f"brings bytes of phase {int(self.phase[name][at][row])} of {self._call(barrier, int(slot[row]))}"
-            message += " in another CTA, and has not waited for what completes the one before"
+            message += " in another CTA" if cta[row] != group.cta[row] else ""
+            message += ", and has not waited for what completes the one before"
             site.fail(PHASE_UNKNOWN, message, row)
         np.subtract.at(self.missing[name], at, amount)
         seats = self.crew.seat_of[agent]
