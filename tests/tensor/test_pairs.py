@@ -173,6 +173,9 @@ def test_what_has_no_text_is_an_error() -> None:
     for other in (alone, narrow, halved):
         with pytest.raises(AssertionError, match=r"(of|by) 2 CTAs"):
             render(change_parts(PLAN, other))
+    load, _, _, store = PLAN.roles
+    with pytest.raises(AssertionError, match="the other CTA of a pair"):
+        render(replace(PLAN, roles=(load, store), cta_group=1))
 
 
 def test_kernels_of_one_cta_and_of_pairs_in_one_file_have_functions_of_their_own() -> None:
@@ -248,6 +251,13 @@ def test_the_spec_has_them_too() -> None:
     }  # fmt: skip
     assert {op: found[op] for op in wanted} == wanted
     assert cubin.spill_store_bytes == cubin.spill_load_bytes == 0 and not cubin.losses
+
+
+@requires_nvcc
+def test_nvcc_warns_of_nothing_in_the_spec() -> None:
+    plan = plan_spec(load(SPEC))
+    report = compile_text(render(plan), plan.arch)
+    assert (report.stack, report.spills) == (0, 0), report
 
 
 @pytest.mark.skipif(not find_compilers(), reason="neither NVRTC nor nvcc is here")
