@@ -185,7 +185,7 @@ def _render_move(page: Page, move: Move) -> str:
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
     vectors = _VECTORS.get(dst.name, {}) if dst == src and not streams else {}
     word = "" if plain else vectors.get(bytes_, _WORD[bytes_])
-    valid = "" if move.valid is True else to_c(move.valid)
+    valid = "" if move.valid is True else spell_condition(move.valid)
     valid = f"({valid})" if isinstance(move.valid, Formula) else valid
     zero = zero_of(dst) if plain else f"{word}{{}}" if word[-1].isdigit() else "0"
     load = "load_stream_after" if page.plan.overlaps else "load_stream"  # arrays may be written until its wait
