@@ -154,6 +154,7 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     if isinstance(step, Tma) and step.function:
         helper = page.use_as(f"{row.prelude}_{len(step.at)}d", row.prelude, len(step.at))
     if isinstance(step, Tma) and step.rank is not None:
+        assert page.plan.cta_group == 2, "a load reports to the other CTA of a pair, and the plan has none"
         helper = page.use_as(f"{helper}_pair", "tma_load", len(step.at), 2)
     args = [write_operand(getattr(step, o.field), o, step) for o in row.operands]
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
