@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.faults.steps import Change, Match, drop, is_a, is_sync, mutate, turn
+from tests.faults.steps import Change, Match, drop, is_a, is_sync, list_steps, mutate, turn, with_steps
 from tests.faults.verdicts import ONE_CTA, fault_of_run
 from tests.interpret.pair_plans import Pairs, plan_pairs
-from tests.interpret.tensor_plans import AFTER, BEFORE, Array, lies, product_of
+from tests.interpret.tensor_plans import AFTER, BEFORE, Array, elected, lies, product_of
 from tilegen.index import Index, equal
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips
 from tilegen.interpret import Fault, interpret, record
@@ -290,3 +290,12 @@ def test_a_log_says_whose_barrier_a_load_reports_to() -> None:
     assert {"multiply sa by sb into acc, 4 times", "arrive: done phase 0 of CTAs 0 and 1"} <= said, said
     assert events_text(data)
     print(events_text(data))
+
+
+def test_a_cluster_without_a_pair() -> None:
+    product = next(s for role in PLAN.roles for _, s in list_steps(role.steps) if isinstance(s, TensorMma))
+    first = replace(product, c=product.c.memory[0, 0], a=product.a.memory[0], b=product.b.memory[0], accumulate=False)
+    alone = replace(PLAN, cluster=(1, 1, 1), grid=(1, 1, 1), roles=tuple(replace(r, steps=()) for r in PLAN.roles))
+    fault = fault_in(with_steps(alone, elected(first), role=1))
+    assert fault is not None and fault.code == "TG412", fault
+    assert "is of pairs of CTAs, and a cluster has 1" in fault.message

@@ -138,6 +138,14 @@ def test_bytes_that_were_not_announced_are_not_waited_for():
     check("TG422", ("wait: {barrier: full}",), load(announced=0), arrived(), get(t))
 
 
+def test_bytes_of_a_phase_come_after_the_phase_before():
+    """They count for the phase that is not complete: who loads knows which one that is, whoever announces."""
+    other = When(equal(t, 32), (Tma(IN, (1, 0), S[128], Slot(FULL, 0)),))
+    rest = (elected(Arrive(Slot(FULL, 0), BYTES)), arrived(parity=1))
+    check("TG434", (), load(), other, arrived(), Sync("cta"), *rest)
+    accept(load(), arrived(), Sync("cta"), other, *rest)
+
+
 def test_an_arrival_too_many():
     check("TG425", (), elected(Arrive(Slot(FULL, 0), BYTES), Arrive(Slot(FULL, 0), BYTES)))
 

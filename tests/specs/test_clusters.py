@@ -77,7 +77,7 @@ FAULTS = {
     "nobody waits for the peer's slot": ({"load": FILL}, "TG434"),
     "nobody waits for the data": ({"move": READ + MET + RELEASE}, "TG422 TG404"),
     "one CTA frees no slot": (
-        {"move": WAIT_FULL + READ + MET + RELEASE.replace("cbx}", "cbx, when: cbx == 0}")}, "TG413"),
+        {"move": WAIT_FULL + READ + MET + RELEASE.replace("cbx}", "cbx, when: cbx == 0}")}, "TG413 TG434"),
     "the peer's wait is for the phase after": (
         {"load": WAIT_FREE.replace("k %", "(k + 2*cbx) %") + FILL}, "TG413 TG433"),
     "an arrival too many": (
