@@ -197,7 +197,7 @@ def place_registers(shape: str, count: int) -> tuple[Array, Array]:
 
 def _move(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
     """ld and st: ``packs`` is for two halves of neighbouring columns in one register."""
-    state, tensor = machine.state, machine.tensor
+    tensor = machine.tensor
     shape, count, is_load, packs = found["shape"], int(found["count"]), one.op.startswith("tcgen05.ld"), found["pack"]
     where, *apart = one.operands[1:] if is_load else one.operands[:-1]
     names = one.operands[0 if is_load else -1]
