@@ -69,6 +69,7 @@ class Pinned:
 PERMUTE = "permute_layout: {scope: warp, src: v, dst: w, @, variant: "
 TURN = "copy: {src: X, dst: turned, @, variant: register_tile}"
 ADD = "scatter: {src: x, index: P, dst: Q, accumulate: add, @}"
+TAKE = "gather: {src: Q, index: P, dst: x, @}"
 ALONG = {"inner": "src", "along_src": 8, "along_dst": 4}
 PINNED = [
     Pinned("copy: {src: X, dst: s, @, variant: gmem_smem}", "width", [2, 4], 16, 4),
@@ -108,6 +109,8 @@ PINNED = [
         "x",
         "4 of x's at once",
     ),
+    Pinned(TAKE, "width", 2, 8, 4),
+    Pinned(TAKE, "partition", "2 of x's at once", "x", "4 of x's at once"),
     Pinned("fill: {dst: s, value: 0, @}", "width", 1, 3, 4),
     Pinned("fill: {dst: s, value: 0, @}", "partition", "row-major", "s's strides", "row-major"),
     Pinned(PERMUTE + "warp_vector}", "width", 2, [4, 4], [1, 4]),

@@ -86,8 +86,8 @@ def plan_pairs(gemm: Pairs) -> Plan:
     width = min(16, n)
     h = flat_memory("h", C.dtype, width, "register", align_bytes=16)
     maps = [TensorMap(f"{m.name}_map", m, (0, 1), (rows, gemm.depth), 128) for m, rows in ((A, ROWS), (B, half))]
-    full, free = Barrier("full", gemm.stages, 1), Barrier("free", gemm.stages, 1)
-    done, read = Barrier("done", gemm.accumulators, 1), Barrier("read", gemm.accumulators, CTAS, "cluster")
+    full, free = Barrier("full", gemm.stages, 1), Barrier("free", gemm.stages, 1, "cluster")
+    done, read = Barrier("done", gemm.accumulators, 1, "cluster"), Barrier("read", gemm.accumulators, CTAS, "cluster")
     t, k, p, tx = Var("t", gemm.tiles), Var("k", trips), Var("p", max(2, n // width)), Var("tx", ROWS)
     s = add(mul(t, trips), k)
     stage, use = mod(s, gemm.stages), s // gemm.stages

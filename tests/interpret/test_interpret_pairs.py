@@ -165,6 +165,10 @@ FAULTS: dict[str, tuple[Callable[[], Plan], str, str, tuple[str, ...]]] = {
     "read counts the odd CTA": (
         with_barrier("read", (tells_the_even, only_in(ODD)), arrivals=1), "TG403", "tcgen05.ld of warp 4 reads", ()),
     "read counts one of two": (with_barrier("read", arrivals=1), "TG425", "more than 1 threads arrive at read", ()),
+    "free orders a CTA alone": (
+        with_barrier("free", order="cta"), "TG422", "TMA A -> sa (CTA (1, 0, 0)", ("wait: {barrier: full}",)),
+    "done orders a CTA alone": (
+        with_barrier("done", order="cta"), "TG422", "tcgen05.ld acc -> h (CTA (1, 0, 0)", ("wait: {barrier: done}",)),
     "read orders a CTA alone": (
         with_barrier("read", order="cta"), "TG403", "in CTA (1, 0, 0), t = 2, k = 0): writes tmem acc", ()),
     "the odd CTA tells itself that it has read": (plant(tells_the_even, in_odd(rank=1)), "TG413", "read[0]", ()),

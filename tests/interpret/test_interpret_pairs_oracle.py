@@ -203,7 +203,7 @@ def carry_out(state: State, op: Op, thread: int, event: int) -> Iterator[State |
 def verdict(program: Program) -> str:
     """The code of the fault that the interpreter finds, "" for none."""
     barriers = tuple(
-        Barrier(name, 2, n, "cluster" if n > 1 else "cta") for name, n in zip(NAMES, ARRIVALS, strict=True)
+        Barrier(name, 2, n, "cta" if name == "full" else "cluster") for name, n in zip(NAMES, ARRIVALS, strict=True)
     )
     roles = []
     for thread, own in enumerate(program):

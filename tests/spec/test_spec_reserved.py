@@ -16,6 +16,8 @@ def test_every_function_of_the_prelude_is_reserved() -> None:
     text = (TEMPLATES / "prelude.cuh.j2").read_text()
     macros = re.findall(r"^//% macro (\w+)\(\)", text, re.M)
     assert set(macros) == PRELUDE
+    tensor = re.findall(r"^//% macro (\w+)\(name, ctas", text, re.M)
+    assert tensor and all(reserved_reason(name + end) for name in tensor for end in ("", "_pair"))
     products = set(re.findall(r"^//% macro (\w+)\(name, n, a, b\)", text, re.M))
     assert products == {row.prelude for row in WGMMA_ROWS.values()}
     for name in products:

@@ -65,7 +65,7 @@ def test_the_accumulator_and_its_factors_share_one_allocation() -> None:
     accumulator, scales = found.pop("buffers")
     assert found == {
         "lanes": 128, "columns": 512, "least_columns": 32, "taken": 225, "allocated": 256,
-        "allocator": {"warp": 0, "role": "", "warp_in_role": 0},
+        "allocator": {"warp": 0, "role": "", "warp_in_role": 0}, "cta_group": 1,
     }  # fmt: skip
     assert accumulator == {
         "buffer": "acc", "dtype": "float32", "shape": [2, 128, 112], "lanes": [[0, 127]], "columns": [[0, 223]],

@@ -154,9 +154,11 @@ FAULTS_OF_PAIRS = {
     "the other half of b": ("n*128 + cbx*64", "n*128 + (1 - cbx)*64"), "one half of b": ("n*128 + cbx*64", "n*128"),
     "halves of another tile": ("n*128 + cbx*64", "(3 - n)*128 + cbx*64"),
     "halves of another tile in the odd CTA": ("n*128 + cbx*64", "(n + cbx)%4*128 + cbx*64"),
-    "halves of another tile from the second on": ("n*128 + cbx*64", "(n + cbx*min(n, 1))%4*128 + cbx*64"),
-    "rows of the other CTA": ("A[m*128", "A[(m // 2*2 + (1 - m%2))*128"), "rows of one CTA": ("A[m*128", "A[m // 2*256"),
-    "rows of one CTA of d": ("D[m*128", "D[m // 2*256"), "freed in one CTA": ("% 2]\", to: cbx", "% 2]\""),
+    "another tile from the second on": ("n*128 + cbx*64", "(n + cbx*min(n, 1))%4*128 + cbx*64"),
+    "rows of the other CTA": ("A[m*128", "A[(m // 2*2 + (1 - m%2))*128"),
+    "rows of one CTA": ("A[m*128", "A[m // 2*256"),
+    "rows of one CTA in d": ("D[m*128", "D[m // 2*256"),
+    "freed in one CTA": ("% 2]\", to: cbx", "% 2]\""),
 }  # fmt: skip
 
 

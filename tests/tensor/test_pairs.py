@@ -21,14 +21,13 @@ from tests.tensor.plans import Gemm, plan_gemm
 from tilegen.gpu import compile_cubin, find_compilers
 from tilegen.layouts import find_atom
 from tilegen.pipeline import load
-from tilegen.plan import TENSOR, Arrive, Plan, Role, Sync, TensorMma, Tma, UnknownStep, When, flatten
+from tilegen.plan import TENSOR, Arrive, Plan, Role, Sync, TensorMma, Tma, UnknownStep, When, find_allocator, flatten
 from tilegen.planner import plan_spec
 from tilegen.ptx import PtxError, PtxFault
 from tilegen.render import render
 from tilegen.render.elections import elect
 from tilegen.render.kernel import render_passes
 from tilegen.render.page import Page
-from tilegen.render.tensor_memory import find_allocator
 from tilegen.spec.names import reserved_reason
 from tilegen.templating import read_template
 
@@ -172,8 +171,11 @@ def test_what_has_no_text_is_an_error() -> None:
     with pytest.raises(UnknownStep):
         render(change_parts(PLAN, copies))
     for other in (alone, narrow, halved):
-        with pytest.raises(AssertionError, match="CTAs"):
+        with pytest.raises(AssertionError, match=r"(of|by) 2 CTAs"):
             render(change_parts(PLAN, other))
+    load, _, _, store = PLAN.roles
+    with pytest.raises(AssertionError, match="the other CTA of a pair"):
+        render(replace(PLAN, roles=(load, store), cta_group=1))
 
 
 def test_kernels_of_one_cta_and_of_pairs_in_one_file_have_functions_of_their_own() -> None:
@@ -249,6 +251,13 @@ def test_the_spec_has_them_too() -> None:
     }  # fmt: skip
     assert {op: found[op] for op in wanted} == wanted
     assert cubin.spill_store_bytes == cubin.spill_load_bytes == 0 and not cubin.losses
+
+
+@requires_nvcc
+def test_nvcc_warns_of_nothing_in_the_spec() -> None:
+    plan = plan_spec(load(SPEC))
+    report = compile_text(render(plan), plan.arch)
+    assert (report.stack, report.spills) == (0, 0), report
 
 
 @pytest.mark.skipif(not find_compilers(), reason="neither NVRTC nor nvcc is here")

@@ -70,6 +70,7 @@ READERS = {
     "loops": ['for: {i: id + 1}\n    do: [copy: {src: "W[i : +1]", dst: "Y[bx : +1]", edge: clip}]'],
     "under": ['when: id < 7\n    do: [copy: {src: "W[id + 3 : +1]", dst: "Y[bx : +1]", edge: clip}]'],
     "found": ['let: {other: "ids[id]"}', 'copy: {src: "W[other : +1]", dst: "Y[bx : +1]", edge: clip}'],
+    "gathered": ['gather: {src: W, index: "ids[id : +1]", dst: "Y[bx : +1]", axis: 0, edge: clip}'],
 }  # fmt: skip
 WRITERS = {
     "to_rows": ['copy: {src: "X[bx : +1]", dst: "W[id : +1]", edge: clip}'],
@@ -123,7 +124,7 @@ def expect_rows(name: str, ids: Any, kept: Any, table: Any) -> Any:
         return np.where(
             (trusted < 7)[:, None], np.where(kept[:, None], table[np.minimum(trusted + 3, V - 1)], 0), poison
         )
-    if name == "found":
+    if name in ("found", "gathered"):
         found = ids[trusted]
         good = kept & (found >= 0) & (found < V)
         return np.where(good[:, None], table[np.where(good, found, 0).astype(int)], 0)

@@ -236,7 +236,8 @@ def embed_run(values: Array) -> Array:
     values = np.asarray(values)
     if values.dtype.kind in "iub":
         return embed_numbers(values)
-    wide = values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # what stands where an element is hashed may be a signalling NaN
+        wide = values.astype(np.float64)
     each, where = np.unique(wide.view(np.uint64), return_inverse=True)
     known = np.array([hash_number(float(x)) for x in each.view(np.float64)], np.int64)
     return known[where.reshape(wide.shape)] if each.size else np.zeros(wide.shape, np.int64)

@@ -103,8 +103,9 @@ def count_worst(a: Access, launch: Launch, cta: tuple[int, int, int]) -> int | N
     """Wavefronts (or sectors) of an access whose places memory decides, where these are as bad as can be; None for any
     other.
 
-    In shared memory lanes can meet in a bank where their places are the same but for multiples of what is picked; of a
-    global array each lane may have a sector of its own.
+    In shared memory lanes can meet in a bank where their places are the same but for multiples of what is picked, and
+    lanes that load one word do not: a memory has one word of a bank in each 128 bytes. Of a global array each lane may
+    have a sector of its own.
     """
     if a.picked_bytes is None:
         return None
@@ -117,7 +118,10 @@ def count_worst(a: Access, launch: Launch, cta: tuple[int, int, int]) -> int | N
         unit = max(_BANK_BYTES, gcd(a.picked_bytes, _LINE_BYTES))
         classes = lanes % unit // _BANK_BYTES
         ways = [max(np.bincount(own[row >= 0]).max(initial=0), 0) for own, row in zip(classes, lanes, strict=True)]
-        total += int(weights @ np.array(ways, np.int64)) * max(1, a.width_bytes // _BANK_BYTES)
+        most = np.array(ways, np.int64)
+        if a.kind == "ld":
+            most = np.minimum(most, -(-(bound(a.memory.span) - 1) * a.memory.elem_bytes // _LINE_BYTES))
+        total += int(weights @ most) * max(1, a.width_bytes // _BANK_BYTES)
     return total
 
 

@@ -136,6 +136,8 @@ class Phases:
         if work is not None:
             known[:, : self.crew.seats] = work.known[:, : self.crew.seats]  # facts hold whoever tells them
             known[far] = self.clocks.without_accesses(known[far])
+            if barrier.order == "cta":  # a wait there acquires nothing of another CTA: neither of threads nor of these
+                known[far, : self.crew.seats] = 0
             np.maximum.at(self.gained[name], at, known)
             has_begun = self.clocks.ticks[work.agent] > 0
             self.reach(cta, np.where(has_begun, work.agent, self.agent_of(slots)), "arrives", site)

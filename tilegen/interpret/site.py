@@ -63,10 +63,12 @@ class Frame:
     loops: dict[str, int] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)  # names that the function has defined
     op: int = NOBODY
+    picked: dict[str, Var] = field(default_factory=dict)  # integers that threads hold, which places may name
 
     def inner(self, op: int = NOBODY) -> Frame:
         places, loops, own = dict(self.places), dict(self.loops), set(self.own)
-        return Frame(dict(self.env), dict(self.known), places, self.constants, loops, own, op if op >= 0 else self.op)
+        op = op if op >= 0 else self.op
+        return Frame(dict(self.env), dict(self.known), places, self.constants, loops, own, op, dict(self.picked))
 
     def define(self, var: Var, value: Any) -> None:
         self.env[var.name], self.known[var.name] = value, var

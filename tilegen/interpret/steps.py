@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, Var, to_c
+from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, NO_NUMBER, RANGE, FaultFound
+from tilegen.interpret.fault import MALFORMED, FaultFound
 from tilegen.interpret.fetching import run_fetch
 from tilegen.interpret.fragments import load_matrices, store_matrices
 from tilegen.interpret.meeting import WARP_THREADS, Skipping, follow, refuse_early, stamp, sync
+from tilegen.interpret.picking import look_anywhere, run_pick
 from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
@@ -81,29 +82,6 @@ def run_let(step: Let, site: Site) -> None:
     if step.var.name in site.frame.own:
         site.fail(MALFORMED, f"{step.var.name} is defined twice")
     bind(step.var, step.value, site, site)
-
-
-def run_pick(step: Pick, site: Site) -> None:
-    """A name for an integer that each thread holds, which is in the range that the printed text relies on."""
-    if step.var.name in site.frame.own:
-        site.fail(MALFORMED, f"{step.var.name} is defined twice")
-    (touch,), domain = effects(step).touches, site.machine.domain
-    value = np.full(site.frame.env["tx"].shape, max(step.var.least, min(0, step.var.bound - 1)), np.int64)
-    bits = read(touch, site)[:, 0].view(domain.stored(step.src.memory.dtype))
-    try:
-        value[site.group.at] = domain.integers(bits, step.src.memory.dtype)
-    except TypeError:
-        site.fail(NO_NUMBER, f"{step.src.memory.name} names a place, and comes of floats that are computed with")
-    site.frame.define(step.var, value)
-    site.frame.constants -= {step.var.name}
-    check_range(step.var, value, site)
-    for condition in step.known:
-        holds = np.broadcast_to(site.group.pick(value_of(read_text(condition), site)), len(site.group))
-        if not holds.all():
-            thread = int(np.argmin(holds))
-            site.fail(
-                RANGE, f"{step.var.name} = {value[site.group.at][thread]}: {to_c(condition)} does not hold", thread
-            )
 
 
 def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
@@ -192,6 +170,8 @@ def run_block(step: Block, site: Site) -> Iterator[str]:
 def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
     """A formal variable, by value."""
     text = read_text(actual)
+    if picked := text.names & site.frame.picked.keys():
+        site.fail(MALFORMED, f"{formal.name} is made of {', '.join(sorted(picked))}, which only places may name")
     value = value_of(text, site)
     check_int(text, site.group.pick(value), site)
     inside.frame.define(formal, value)
@@ -223,6 +203,8 @@ def carry_out(step: Any, touched: Effects, site: Site) -> None:
         raise UnknownStep("the interpreter", row)
     if site.group.crew.overlaps:
         refuse_early(touched, site)
+    if site.frame.picked:
+        look_anywhere(touched, site)
     meaning(step, touched, site)
 
 

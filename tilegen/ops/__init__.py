@@ -19,6 +19,7 @@ _TILE_ROWS = {
     "elementwise": "tilegen.ops.elementwise",
     "reduce": "tilegen.ops.reduce",
     "scan": "tilegen.ops.scan",
+    "gather": "tilegen.ops.gather",
     "scatter": "tilegen.ops.scatter",
     "mma": "tilegen.ops.mma",
     "permute_layout": "tilegen.ops.permute_layout",

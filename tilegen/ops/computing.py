@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, judge, partition_key
@@ -51,6 +51,9 @@ class Made:
 
     dst: Operand
     make: MakeStep
+
+
+AnyLoop = TypeVar("AnyLoop", bound="ElementLoop")
 
 
 def refuse_dtype(dtype: str, arch: Arch) -> str | None:
@@ -285,9 +288,7 @@ class ElementLoop:
         return tuple(substitute(x, coordinates_of(computed.shape, at)) for x in computed.wholes)
 
 
-def prepare_share(
-    share: Share, walk: Callable[[int], ElementLoop], build: Callable[[ElementLoop], Block]
-) -> PreparedShare:
+def prepare_share(share: Share, walk: Callable[[int], AnyLoop], build: Callable[[AnyLoop], Block]) -> PreparedShare:
     """A share by the loops over its elements with accesses of at most so many, and the function made of one."""
     widest = walk(VECTOR_BYTES)
     return PreparedShare(share, widest.owned, widest.widest, lambda cap: build(walk(cap)))
@@ -311,12 +312,20 @@ def _compute_all(loop: ElementLoop, computed: Computed, makes: Sequence[MakeStep
             dst = new[-1][0]
         body.append(make(dst, read, loop.wholes(computed)))
     inside = (*loop.access(sources, is_load=True), *loop.repeat((*body, *late)))
+    return end_block(loop, inside, name, (*loop.registers, *new))
+
+
+def end_block(loop: ElementLoop, inside: tuple[Step, ...], name: str, registers: Sequence[Memory]) -> Block:
+    """The function that has done ``inside``, and then stores those results that lie in memory: the first of copies
+    does.
+    """
+    results, _ = loop.parts
     stores = loop.access(results, is_load=False)
     if all(k in loop.loaded for k in results):
         inside = loop.owned.guard((*inside, *stores), stores=True)
     else:
         inside = loop.owned.guard((*inside, *loop.owned.leave_to_first(stores)))
-    return loop.formals.block(name, inside, loop.context.op, (*loop.registers, *new))
+    return loop.formals.block(name, inside, loop.context.op, tuple(registers))
 
 
 def _is_read(loop: ElementLoop, k: int, sources: Sequence[int]) -> bool:

@@ -1,38 +1,43 @@
-"""Elements that go where other elements say: how the shape of the index, and of what goes there, lies on what is
-written.
+"""Elements at places that other elements name: how an index lies on the region in which it counts and on what is
+written, what may be wrong with it, and what it comes to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic import Element, Node, find_elements
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Flaw
 from tilegen.index import Index
+from tilegen.ops.op import Array, Here
 from tilegen.spec.data import Call, Expression, Region
+from tilegen.spec.form import operand_field
+from tilegen.spec.formulas import coordinate
 
 
 def axis_of(call: Call) -> int:
-    """The dimension of dst, among those that its region keeps, along which the index counts."""
-    return axis_along(call.fields, call.regions["dst"])
+    """The dimension, among those that the region keeps in which the index counts, along which it does."""
+    return axis_along(call.fields)
 
 
-def axis_along(fields: Any, dst: Region) -> int:
+def axis_along(fields: Any) -> int:
     return fields.axis or 0
 
 
 def shape_of(fields: Any, dst: Region, operands: Sequence[Region]) -> tuple[int, ...]:
-    """The shape of the index, and of what is written by it: what index(d) counts in.
+    """The shape of the index of a scatter, and of what is written by it: what index(d) counts in.
 
     Where dst has one dimension it is any. Else it is dst's, but along the axis; a shape of one dimension lies there.
     """
     rank = max((len(r.shape) for r in operands), default=0)
     padded = [(1,) * (rank - len(r.shape)) + r.shape for r in operands]
     own = tuple(max(extents) for extents in zip(*padded, strict=True))
-    into, axis = dst.shape, axis_along(fields, dst)
+    into, axis = dst.shape, axis_along(fields)
     if len(into) <= 1 or axis >= len(into):
         return own
     along = own[0] if len(own) == 1 else own[axis] if len(own) == len(into) else 1
@@ -42,8 +47,8 @@ def shape_of(fields: Any, dst: Region, operands: Sequence[Region]) -> tuple[int,
 def align(own: Sequence[int], shape: Sequence[int], axis: int, is_flat: bool) -> tuple[int | None, ...] | None:
     """For each dimension of ``shape`` the one of an operand that lies on it, None where that is stretched.
 
-    A shape of one dimension lies along the axis, one of as many as the index has lies on it; all else, and where dst
-    has one dimension (``is_flat``), does not fit. None for a shape that does not fit.
+    A shape of one dimension lies along the axis, one of as many as the index has lies on it; all else, and where the
+    index counts in a region of one dimension (``is_flat``), does not fit. None for a shape that does not fit.
 
     >>> align((8,), (8, 4), 0, False), align((8, 1), (8, 4), 0, False), align((4,), (8, 4), 0, False)
     ((0, None), (0, None), None)
@@ -65,12 +70,16 @@ def align(own: Sequence[int], shape: Sequence[int], axis: int, is_flat: bool) ->
 
 
 def shape_of_call(call: Call) -> tuple[int, ...]:
+    """The shape that index(d) counts in: that of the index of a scatter, of dst where elements are read by it."""
     assert call.expression is not None
-    return shape_of(call.fields, call.regions["dst"], tuple(call.expression.operands.values()))
+    dst = call.regions["dst"]
+    if not call.stores_by_index:
+        return dst.shape
+    return shape_of(call.fields, dst, tuple(call.expression.operands.values()))
 
 
 def align_in_call(call: Call, region: Region) -> tuple[int | None, ...]:
-    found = align(region.shape, shape_of_call(call), axis_of(call), len(call.regions["dst"].shape) == 1)
+    found = align(region.shape, shape_of_call(call), axis_of(call), len(call.indexed.shape) == 1)
     assert found is not None
     return found
 
@@ -81,12 +90,15 @@ def index_dtype(tree: Node) -> str:
 
 
 def coordinates_in(call: Call, index: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """For each dimension that dst's region keeps, where in it an element goes; ``index``: (instances, \\*shape)."""
-    shape, rank, axis = shape_of_call(call), len(call.regions["dst"].shape), axis_of(call)
-    if rank == 1:
+    """For each dimension that the region keeps in which the index counts, where in it an element is; ``index``:
+    (instances, \\*shape). A dimension of one place is stretched.
+    """
+    shape, extents, axis = shape_of_call(call), call.indexed.shape, axis_of(call)
+    if len(extents) == 1:
         return [index]
     axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
-    return [index if d == axis else np.broadcast_to(axes[d][None], index.shape) for d in range(rank)]
+    own = [np.zeros_like(x) if n == 1 else x for x, n in zip(axes, extents, strict=True)]
+    return [index if d == axis else np.broadcast_to(x[None], index.shape) for d, x in enumerate(own)]
 
 
 def find_extent(region: Region, d: int) -> Index:
@@ -97,7 +109,7 @@ def find_extent(region: Region, d: int) -> Index:
 def promised_index(call: Call) -> Region | None:
     """The region of an array that is the index as it is, and of whose values the caller promises that none is twice."""
     assert call.expression is not None
-    tree = call.expression.trees[1]
+    tree = call.expression.trees[-1]
     if not isinstance(tree, Element):
         return None
     region = list(call.expression.operands.values())[tree.number]
@@ -108,3 +120,81 @@ def is_apart(expression: Expression) -> bool:
     """Does the author claim, or the caller promise, that no two elements are the same which the index is made of?"""
     operands = list(expression.operands.values())
     return any(operands[e.number].buffer.is_distinct for e in find_elements(expression.trees[-1]))
+
+
+# ---------------------------------------------------------------- what is wrong
+def check_axis(fields: Any, region: Region, field: str) -> Flaw | None:
+    """What is wrong with the region in which an index counts, or with the axis along which it does."""
+    if not region.shape:
+        message = f"'{region.text}' is one element, and an index counts along a dimension"
+        return Flaw("TG212", message, field, "keep a dimension: 'lo : +length'")
+    if fields.axis is None and len(region.shape) > 1:
+        message = f"'{region.text}' has {len(region.shape)} dimensions, and nothing says along which the index counts"
+        return Flaw("TG212", message, field, "add 'axis: 0'")
+    if fields.axis is not None and fields.axis >= len(region.shape):
+        message = f"'axis' is {fields.axis}, and '{region.text}' has the shape {list(region.shape)}"
+        return Flaw("TG212", message, "axis", f"0 to {len(region.shape) - 1}")
+    kept = [d for d, is_kept in enumerate(region.kept) if is_kept]
+    if beside := [d for d in region.open if d != kept[axis_along(fields)]]:
+        extent = region.buffer.shape[beside[0]]
+        message = (
+            f"'{region.buffer.name}' has {extent} places in dimension {beside[0]}, as the launch alone knows, and no "
+        )
+        hint = "write 'lo : +length' with a constant length there"
+        return Flaw("TG208", f"{message}index counts along these", field, hint)
+    return None
+
+
+def check_index(expression: Expression) -> Flaw | None:
+    """What is wrong with the type of an index."""
+    dtype = index_dtype(expression.trees[-1])
+    if DTYPES[dtype].kind not in ("int", "uint"):
+        return Flaw("TG212", f"an index is an integer, and this one is {dtype}", "index", "cast it: 'dtype: int32'")
+    if dtype == "uint64":
+        return Flaw("TG212", "an index of uint64 has no place that is told from others", "index", "cast it to int64")
+    return None
+
+
+def check_operands(
+    fields: Any, dst: Region, shape: tuple[int, ...], operands: Mapping[str, Region], flat_rule: str
+) -> Flaw | None:  # fmt: skip
+    """The first operand that does not fit ``shape``, in which index(d) counts.
+
+    ``flat_rule``: what shape one has where the index counts in a region of one dimension, "" where that has several.
+    """
+    axis = axis_along(fields)
+    for name, region in operands.items():
+        if align(region.shape, shape, axis, bool(flat_rule)) is None:
+            field = name.removeprefix(".") if name.startswith(".") else "index"
+            along = "" if flat_rule else f" along axis {axis}"
+            message = f"'{region.text}' has the shape {list(region.shape)}, which does not fit '{dst.text}' of "
+            rule = flat_rule or "one dimension, along the axis; or as many as dst, equal but along it, 1 stretches"
+            return Flaw("TG212", f"{message}{list(dst.shape)}{along}", field, f"it has {rule}")
+    return None
+
+
+# ---------------------------------------------------------------- what an index comes to
+def evaluate_tree(call: Call, tree: Node, values: Mapping[str, Array], here: Here, dtype: str) -> Array:
+    """A tree of a call with an index over the shape that index(d) counts in, instances first, in ``dtype``."""
+    expression, shape = call.expression, shape_of_call(call)
+    assert expression is not None
+    elements = []
+    for name, region in expression.operands.items():
+        aligned = align_in_call(call, region)
+        lengths = [1 if k is None else n for k, n in zip(aligned, shape, strict=True)]
+        elements.append(values[operand_field(name)].reshape(-1, *lengths))
+    axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
+    coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
+    wholes = [here.whole(x, coordinates, len(shape)) for x in expression.wholes]
+    if isinstance(tree, Element) and tree.dtype == dtype:
+        found = elements[tree.number]
+    else:
+        found = here.domain.compute(tree, elements, wholes, here.scalars, dtype)
+    return np.broadcast_to(found, (len(here.env["instance"]), *shape))
+
+
+def evaluate_index(call: Call, values: Mapping[str, Array], here: Here) -> Array:
+    """The index of each element as it is stored, over the shape that index(d) counts in."""
+    assert call.expression is not None
+    index = call.expression.trees[-1]
+    return evaluate_tree(call, index, values, here, index_dtype(index))

@@ -39,7 +39,7 @@ def conditions_of(
 ) -> Kept:
     """The condition for each array of an op; ``tests``: of each element, by its name, that it keeps its promise.
 
-    Elements that name places in dst and were not read name none: so dst has the conditions of all that is read.
+    Elements that name places and were not read name none: so where an index counts, the conditions of all hold.
     """
     found: dict[str, Index] = {}
     for place in places:
@@ -49,7 +49,7 @@ def conditions_of(
             found[name] = every(found.get(name, True), asked)
     asked = every(*found.values())
     if call.form.index and asked is not True:
-        found |= {memories[region.buffer.name].name: asked for region in call.written}
+        found |= {memories[call.indexed.buffer.name].name: asked}
     return found
 
 

@@ -25,6 +25,8 @@ def find_trust(spec: Spec) -> Trust:
     dropped, elsewhere, undefined = list[str](), list[str](), list[str]()
     for number, call in enumerate(outline(spec).calls):
         for where, is_indexed in _list_places(spec, number, call):
+            if is_indexed and not call.stores_by_index and is_clipped(call):
+                continue  # another element is read, or 0
             kept = elsewhere if is_indexed else dropped
             (kept if is_clipped(call) else undefined).append(f"op {number + 1} at {where}")
     return Trust(
@@ -38,7 +40,7 @@ def _list_places(spec: Spec, number: int, call: Call) -> Iterator[tuple[str, boo
     uses = find_uses(spec)
     at_places = {p.field for p in uses.of_call(number)}
     for field, region in call.regions.items():
-        is_indexed = bool(call.form.index) and field in call.fields_written
+        is_indexed = bool(call.form.index) and region is call.indexed
         if is_indexed or (region.buffer.traits.is_array and (field in at_places or number in uses.under)):
             yield region.text or region.buffer.name, is_indexed
 
@@ -67,7 +69,7 @@ def _list_proved(spec: Spec) -> Iterator[str]:
 @keep
 def list_scattered(spec: Spec) -> tuple[Call, ...]:
     """The calls that store elements where an index says."""
-    return tuple(call for call in outline(spec).calls if call.form.index and not call.accumulates)
+    return tuple(call for call in outline(spec).calls if call.stores_by_index and not call.accumulates)
 
 
 def list_claims(spec: Spec) -> Iterator[Claim]:

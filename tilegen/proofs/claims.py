@@ -12,10 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from tilegen.arithmetic import Element
+from tilegen.arithmetic.intervals import ValueRange, has_range
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import Diagnostic
 from tilegen.index import Formula, Index, add, bound, conjuncts, least, names_of, substitute, to_c
 from tilegen.index.bounds import is_below
+from tilegen.ops.elementwise import measure_trees
 from tilegen.ops.indexed import axis_of, index_dtype, promised_index
 from tilegen.ops.trusting import list_scattered
 from tilegen.plan import Pick, Plan, begin, walk
@@ -23,7 +25,7 @@ from tilegen.proofs.finding import MAY_BE_EQUAL, UNPROVEN_RANGE, Finding
 from tilegen.proofs.value_ranges import measure_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
 from tilegen.spec.form import operand_field
-from tilegen.spec.outline import outline
+from tilegen.spec.outline import outline, written_roots
 from tilegen.spec.pads import is_clipped
 
 ZEROS = "TG446"
@@ -39,12 +41,12 @@ def check_scattered(spec: Spec) -> list[Diagnostic]:
     """What nothing tells from the places of a scatter (TG441): what else touches its array, and places of another
     promised index, or of one that counts from elsewhere.
     """
-    found = _check_promised(spec)
+    found = [*_check_promised(spec), *_check_gathered(spec)]
     for call in list_scattered(spec):
         dst = call.regions["dst"].buffer
         for other in outline(spec).calls if dst.traits.is_array else ():
             reads = any(r.buffer.root == dst.root for r in other.read)
-            if reads or (any(r.buffer.root == dst.root for r in other.written) and not other.form.index):
+            if reads or (any(r.buffer.root == dst.root for r in other.written) and not other.stores_by_index):
                 does = "read" if reads else "written"
                 spot = f" at {call.mark.spot}" if call.mark else ""
                 message = f"'{dst.root}' is {does} here, and a scatter{spot}"
@@ -52,6 +54,19 @@ def check_scattered(spec: Spec) -> list[Diagnostic]:
                 hint = "a later pass may do it, or let both write arrays of their own"
                 found.append(Diagnostic(MAY_BE_EQUAL, message, other.mark, hint))
     return found
+
+
+def _check_gathered(spec: Spec) -> Iterator[Diagnostic]:
+    """No op writes an array of which a gather may read any element that there is."""
+    for call in outline(spec).calls:
+        if call.form.index and not call.stores_by_index and call.indexed.open:
+            root = call.indexed.buffer.root
+            if root in written_roots(spec):
+                message = (
+                    f"'{root}' is written in this kernel, and a gather may read any element of it: nothing says that"
+                )
+                hint = "a later pass may read it; or name a part that its CTA writes, 'lo : +length'"
+                yield Diagnostic(MAY_BE_EQUAL, f"{message} these are other elements", call.mark_of("src"), hint)
 
 
 def _check_promised(spec: Spec) -> list[Diagnostic]:
@@ -89,7 +104,7 @@ def find_zeros(spec: Spec) -> list[Diagnostic]:
     """Warnings (TG446) for indices that are registers as a read left them which gives 0 past the edge of an array."""
     calls, found = outline(spec).calls, []
     for k, call in enumerate(calls):
-        if not call.form.index or call.expression is None or not isinstance(call.expression.trees[-1], Element):
+        if not call.stores_by_index or call.expression is None or not isinstance(call.expression.trees[-1], Element):
             continue
         index = list(call.expression.operands.values())[call.expression.trees[-1].number].buffer
         writers = [c for c in calls[:k] if any(r.buffer.root == index.root for r in c.written)]
@@ -125,14 +140,17 @@ def index_range(spec: Spec, number: int) -> tuple[Index, Index]:
     assert call.expression is not None
     tree = call.expression.trees[-1]
     info = np.iinfo(numpy_dtype(index_dtype(tree)))
+    found: ValueRange | None = None
+    read = measure_calls(spec)[number].read
     if isinstance(tree, Element):
         name, region = list(call.expression.operands.items())[tree.number]
         if region.buffer.values is not None:
             return region.buffer.values.places
-        found = measure_calls(spec)[number].read.get(operand_field(name))
-        if found is not None:  # of all that may be read there, what is not written here too
-            return found.low, found.high
-    return int(info.min), int(info.max) + 1
+        found = read.get(operand_field(name))  # of all that may be read there, what is not written here too
+    elif all(name in read for name in call.fields_read if has_range(call.regions[name].buffer.dtype)):
+        values = {name: read.get(name) for name in call.fields_read}
+        found = measure_trees(call, values, frozenset(p.name for p in spec.params))[-1]
+    return (int(info.min), int(info.max) + 1) if found is None else (found.low, found.high)
 
 
 def unproven_picks(spec: Spec, plan: Plan) -> Iterator[Finding]:
@@ -168,10 +186,11 @@ def _implies(high: Index, condition: Index, step: Pick) -> bool:
 
 def _say(call: Call, op: int, low: Index, high: Index, step: Pick) -> Finding:
     assert call.expression is not None
-    dst = call.regions["dst"]
+    region = call.indexed
     dtype = index_dtype(call.expression.trees[-1])
     below = next((to_c(c.args[1]) for c in step.known if isinstance(c, Formula)), str(step.var.bound))
-    message = f"an index of '{dst.text}' is {to_c(low)} to {to_c(add(high, -1))}, as far as is known of {dtype}"
+    message = f"an index of '{region.text}' is {to_c(low)} to {to_c(add(high, -1))}, as far as is known of {dtype}"
     message += f", and there are {below} places"
-    hint = "say 'values' of the array that it comes from, clamp it with min and max, or drop the rest with 'edge: clip'"
-    return Finding(UNPROVEN_RANGE, message, "error", op, dst.buffer.root, hint=hint)
+    rest = "drop the rest" if call.stores_by_index else "read 0 outside"
+    hint = f"say 'values' of the array that it comes from, clamp it with min and max, or {rest} with 'edge: clip'"
+    return Finding(UNPROVEN_RANGE, message, "error", op, region.buffer.root, hint=hint)

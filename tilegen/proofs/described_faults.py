@@ -107,7 +107,7 @@ def _overlap(a: Region, b: Region) -> bool:
 
 def _is_claimed(call: Call, fault: Fault) -> bool:
     """Does an op meet itself where it stores by an index that is claimed to be distinct?"""
-    return bool(call.form.index) and not call.accumulates and fault.other_op in (fault.op, -1)
+    return call.stores_by_index and not call.accumulates and fault.other_op in (fault.op, -1)
 
 
 def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:

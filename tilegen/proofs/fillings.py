@@ -84,8 +84,8 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
 
 
 def _places_by_elements(spec: Spec) -> bool:
-    """Does an op name places by elements? What such places claim is tried by CTAs that run together."""
-    return any(call.form.index for call in outline(spec).calls)
+    """Does an op store where elements say? What such places claim is tried by CTAs that run together."""
+    return any(call.stores_by_index for call in outline(spec).calls)
 
 
 def choose_contents(spec: Spec) -> tuple[Contents, ...]:

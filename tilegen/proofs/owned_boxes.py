@@ -96,7 +96,7 @@ def _list_boxes(
         for region in regions_of(call) if isinstance(call, Call) else ():
             assert isinstance(call, Call)
             named, rows = "", dict[int, Index]()
-            if call.form.index and region is call.regions["dst"]:
+            if call.stores_by_index and region is call.indexed:
                 index = promised_index(call) if by_index and region.buffer.traits.is_array else None
                 if index is None:
                     continue

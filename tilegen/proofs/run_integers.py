@@ -86,7 +86,7 @@ def list_contents(
 
     With the params' defaults each kind fills whole arrays; with others one input has stretches of each.
     """
-    run, near = find_run(spec), _find_extents(spec, params)
+    run, near = find_run(spec), find_extents(spec, params)
     found = []
     for kind in KINDS if dict(params) == default_values(spec.params) else (MIXED,):
         inputs: dict[str, Drawn] = {}
@@ -112,14 +112,14 @@ def _hash(domain: Running, m: Memory, seed: int) -> Drawn:
     return lambda index: domain.draw(m.name, m.dtype, index, seed)
 
 
-def _find_extents(spec: Spec, params: Mapping[str, int]) -> int:
+def find_extents(spec: Spec, params: Mapping[str, int]) -> int:
     """The most places that an index of the spec counts in."""
     most = 1
     for call in outline(spec).calls:
         if call.form.index:
-            dst = call.regions["dst"]
-            kept = [d for d, is_kept in enumerate(dst.kept) if is_kept]
-            most = max(most, int(evaluate(find_extent(dst, kept[axis_of(call)]), dict(params))))
+            region = call.indexed
+            kept = [d for d, is_kept in enumerate(region.kept) if is_kept]
+            most = max(most, int(evaluate(find_extent(region, kept[axis_of(call)]), dict(params))))
     return most
 
 

@@ -174,7 +174,7 @@ class _Walk:
         if self.is_common(root):
             self.common[root.name] = _join(self.common.get(root.name), own)
         else:
-            is_some = call.when is not True or call.accumulates or call.form.index
+            is_some = call.when is not True or call.accumulates or call.stores_by_index
             is_all = not is_some and region.lengths == region.buffer.shape == root.shape
             state[root.name] = own if is_all else _join(state.get(root.name), own)
 
@@ -227,7 +227,7 @@ class _Walk:
                 state |= {name: self.widen(name, before.get(name), own) for name, own in state.items()}
 
     def call(self, call: Call, state: _Held) -> None:
-        if not any(has_range(region.buffer.dtype) for region in call.written):
+        if not call.form.index and not any(has_range(region.buffer.dtype) for region in call.written):
             return
         number = outline(self.spec).number_of(call)
         read: dict[str, ValueRange | None] = {}

@@ -1,4 +1,4 @@
-"""CTAs of a cluster in a batch: who reaches whom."""
+"""CTAs of a cluster in a batch: who reaches whom, and what the two of a pair multiply together."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.ops import OPS
+from tilegen.ops.op import Here
 from tilegen.reference.machine import Array, CtaBatch
-from tilegen.spec.data import Spec
+from tilegen.reference.places import gather, scatter
+from tilegen.spec.data import Call, Spec
 from tilegen.spec.pairs import PAIR
 
 Cta = tuple[int, int, int]
@@ -45,7 +48,7 @@ def list_whole(spec: Spec, ctas: Sequence[Cta]) -> tuple[list[Cta], int]:
     return [(a + i, b + j, c + k) for a, b, c in firsts for i, j, k in own], len(own)
 
 
-def list_both(machine: CtaBatch, env: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _list_both(machine: CtaBatch, env: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The numbers of both CTAs' parts of what even CTAs start, the even ones first; and of odd ones' alone.
 
     All other numbers are those of the even CTA.
@@ -59,3 +62,14 @@ def list_both(machine: CtaBatch, env: Mapping[str, Any]) -> tuple[dict[str, Any]
         for name, x in env.items()
     }
     return both, other
+
+
+def multiply_in_pairs(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None:
+    """What even CTAs start: each CTA of a pair multiplies its own rows of a by the columns of both CTAs' b."""
+    both, odd = _list_both(machine, env)
+    a, c = (gather(machine, call.regions[name], both) for name in ("a", "c"))
+    b = np.concatenate([gather(machine, call.regions["b"], each) for each in (env, odd)], axis=-1)
+    here = Here(both, machine.scalars, machine.domain)
+    values = {"a": a, "b": np.concatenate([b, b]), "c": c}
+    result = OPS[call.op].reference(call, values, here)["c"]
+    scatter(machine, call.regions["c"], both, result.reshape(len(both["block"]), *call.regions["c"].lengths))

@@ -138,11 +138,13 @@ def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, A
 
 
 # ---------------------------------------------------------------- values
-def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float = 0) -> Array:
-    """The elements of a region, ``pad`` where they lie outside of its array."""
+def gather(
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], pad: float = 0, found: Elements | None = None
+) -> Array:  # fmt: skip
+    """The elements of a region, or those ``found`` in its buffer, ``pad`` where they lie outside."""
     buffer = region.buffer
     dtype = machine.domain.stored(buffer.dtype)
-    found = find_elements(machine, region, env)
+    found = find_elements(machine, region, env) if found is None else found
     if not buffer.traits.is_array:
         values = _elements_of(machine, buffer, found.at).take(found.at)
     else:

@@ -23,8 +23,8 @@ from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
-from tilegen.reference.clusters import list_both, list_whole
-from tilegen.reference.indexed import check_claims, scatter_by_index
+from tilegen.reference.clusters import list_whole, multiply_in_pairs
+from tilegen.reference.indexed import carry_by_index, check_claims
 from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight
 from tilegen.reference.places import find_written, gather, owe, scatter
 from tilegen.reference.signals import Blocks, Signals
@@ -308,15 +308,16 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     if env is None:
         return
     if is_of_pair(machine.spec, call):
-        _multiply_in_pairs(machine, call, env)
+        multiply_in_pairs(machine, call, env)
         return
     form, op, here = call.form, OPS[call.op], Here(env, machine.scalars, machine.domain)
     pad = pad_of(call)
     check_results(machine, call, env)
     put = call.fields_written if call.accumulates else ()
-    values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in (*form.updates, *put)}
+    late = (*form.updates, *put, form.indexed)
+    values = {n: gather(machine, call.regions[n], env, pad) for n in call.fields_read if n not in late}
     if form.index:
-        scatter_by_index(machine, call, env, op.reference(call, values, here))
+        carry_by_index(machine, call, env, op.reference(call, values, here))
         return
     factors = op.factors(call, values, here) if machine.domain.adds_freely else None
     if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
@@ -334,17 +335,6 @@ def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
                 scatter(machine, dst, env, result)
     if signals is not None and call.barrier is not None:
         signals.arrive(machine, call, env)
-
-
-def _multiply_in_pairs(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None:
-    """What even CTAs start: each CTA of a pair multiplies its own rows of a by the columns of both CTAs' b."""
-    both, odd = list_both(machine, env)
-    a, c = (gather(machine, call.regions[name], both) for name in ("a", "c"))
-    b = np.concatenate([gather(machine, call.regions["b"], each) for each in (env, odd)], axis=-1)
-    here = Here(both, machine.scalars, machine.domain)
-    values = {"a": a, "b": np.concatenate([b, b]), "c": c}
-    result = OPS[call.op].reference(call, values, here)["c"]
-    scatter(machine, call.regions["c"], both, result.reshape(len(both["block"]), *call.regions["c"].lengths))
 
 
 def check_results(machine: CtaBatch, call: Call, env: Mapping[str, Any]) -> None:

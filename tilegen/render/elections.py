@@ -1,9 +1,8 @@
 """Which thread starts copies by TMA, products and commits: the one that elect.sync finds, where nobody can tell.
 
-Where thread 0 starts one of these, ptxas makes a loop over the threads around it; where the thread that elect.sync has
-found does, there is none (seen in SASS of nvcc 13.0 and NVRTC 13.5 for sm_100a, of stores by TMA in some kernels). PTX
-leaves open which thread is found, but each time it is the same one (PTX ISA, elect.sync). A plan is proved with thread
-0.
+Where thread 0 starts one of these, ptxas may make a loop over the threads around it. Where the thread that elect.sync
+has found does, there is none: seen in SASS of nvcc 13.0 and NVRTC 13.5 for sm_100a. PTX leaves open which thread is
+found, but each time it is the same one (PTX ISA, elect.sync). A plan is proved with thread 0.
 """
 
 from __future__ import annotations

@@ -154,6 +154,7 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     if isinstance(step, Tma) and step.function:
         helper = page.use_as(f"{row.prelude}_{len(step.at)}d", row.prelude, len(step.at))
     if isinstance(step, Tma) and step.rank is not None:
+        assert page.plan.cta_group == 2, "a load reports to the other CTA of a pair, and the plan has none"
         helper = page.use_as(f"{helper}_pair", "tma_load", len(step.at), 2)
     args = [write_operand(getattr(step, o.field), o, step) for o in row.operands]
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
@@ -184,7 +185,7 @@ def _render_move(page: Page, move: Move) -> str:
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
     vectors = _VECTORS.get(dst.name, {}) if dst == src and not streams else {}
     word = "" if plain else vectors.get(bytes_, _WORD[bytes_])
-    valid = "" if move.valid is True else to_c(move.valid)
+    valid = "" if move.valid is True else spell_condition(move.valid)
     valid = f"({valid})" if isinstance(move.valid, Formula) else valid
     zero = zero_of(dst) if plain else f"{word}{{}}" if word[-1].isdigit() else "0"
     load = "load_stream_after" if page.plan.overlaps else "load_stream"  # arrays may be written until its wait

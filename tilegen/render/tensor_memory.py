@@ -54,7 +54,7 @@ def elect_thread(page: Page, role: Role, first: int) -> tuple[Role, str]:
 
 
 def _ends_met(role: Role) -> bool:
-    """Is the last that a role does to meet the cluster, which it tells what it did to tensor memory?"""
+    """Does a role end where the cluster meets, with fences around that if it touches tensor memory?"""
     meet: tuple[Step, ...] = (Sync("cluster"),)
     if _touches(role):
         meet = (TensorFence("before"), *meet, TensorFence("after"))

@@ -194,6 +194,8 @@ def _accesses(op: Data, first: int, threads: int, shows_all: bool) -> list[str]:
         if "worst" in a:
             least, worst = count_words(count, unit, f"{unit}s"), count_words(a["worst"], unit, f"{unit}s")
             ends = f"{least} at the least where none is dropped, {worst} at most"
+            if a["worst"] == count:
+                ends = f"{least} wherever they are, where none is dropped"
             decided.append(f"    memory decides the places of {number}: {ends}")
             floor = None
         rows.append((

@@ -99,7 +99,7 @@ def read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Ca
     before = len(findings.found)
     _check_regions(op, regions, cases if is_sure and around.threads else None)
     is_inside = len(findings.found) == before
-    is_computed = not form.expression or form.expression not in op.node or expression is not None
+    is_computed = expression is not None or not (form.index or (form.expression and form.expression in op.node))
     if is_computed:
         _check_edge(op, operands, regions)
     if op.fields is None or not operands.are_there or not is_computed:
@@ -143,7 +143,7 @@ def _read_operands(op: _Reading) -> _Operands:
     for name, operand in operands.items():
         with around.findings.collect():
             if isinstance(operand, Scalar) and isinstance(operand.value, str):  # all else is reported with the fields
-                regions[name] = _parse_region(operand.passage, op.names, around, bool(op.form.index))
+                regions[name] = _parse_region(operand.passage, op.names, around, name == op.form.indexed)
     wanted = (name for name in op.form.operands if name not in op.form.optional)
     are_read = len(regions) == len(operands)
     are_there = are_read and are_named and all(list_fields(operands, (name,)) for name in wanted)
@@ -239,15 +239,16 @@ def _read_expression(op: _Reading, regions: Dict[str, Region]) -> Expression | N
 
 
 def _read_indexed(op: _Reading, regions: Dict[str, Region], known: Known) -> Expression | None:
-    """Each element and its place, as two trees over the same operands; a region is an operand that no name has.
+    """Each element that is written at a place, and each place, as trees over the same operands; a region is an operand
+    that no name has.
 
     Raises TG212 where elements are given twice, or not at all.
     """
     form, given = op.form, [name for name in (op.form.source, op.form.expression) if name in op.node]
-    if len(given) != 1:
+    if form.expression and len(given) != 1:
         message = f"{form.name} takes one of '{form.source}' and '{form.expression}'"
         raise Flawed("TG212", message, op.key.mark, f"write '{form.source}: x' or '{form.expression}: 1'")
-    texts = [(name, op.node.get(name)) for name in (given[0], form.index)]
+    texts = [(name, op.node.get(name)) for name in (*given, form.index)]
     extents: tuple[int, ...] = (1 << 30,) * MAX_RANK
     for _ in range(2):  # the operands say which shape index(d) counts in
         collected, trees = Collected(), list[Formula]()

@@ -153,6 +153,16 @@ class Call:
         return (getattr(self.fields, self.form.accumulates) or "") if self.form.accumulates else ""
 
     @property
+    def indexed(self) -> Region:
+        """The region in which the call's index counts. Raises KeyError for a call without one."""
+        return self.regions[self.form.indexed]
+
+    @property
+    def stores_by_index(self) -> bool:
+        """Does an index say where what the call writes goes?"""
+        return bool(self.form.index) and self.form.indexed in self.form.writes
+
+    @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the call reads."""
         return tuple(self.regions[name] for name in self.fields_read)

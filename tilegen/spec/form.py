@@ -43,8 +43,9 @@ class OpForm:
     ``check_fields(fields)`` gives what is wrong, at a field, or None; ``check(fields, regions, expression)`` what is
     wrong with the shapes: without one, all are equal but for extents of 1; ``check_dtypes(fields, regions)`` what is
     wrong with the types of elements. ``extents`` is the shape that index(d) counts in. ``index``: the field that says
-    where in what is written each element goes, a region or an expression; ``source`` then names the region that may
-    stand in the place of ``expression``. What the op computes is then two trees, of the elements and of their places.
+    which places of the region ``indexed`` are meant, a region of integers or an expression. Of an op that writes there
+    ``source`` names the region that may stand in the place of ``expression``, and what it computes is two trees, of the
+    elements and of their places; of one that reads there it is the tree of the places.
     """
 
     name: str
@@ -64,6 +65,7 @@ class OpForm:
     expression: str = ""
     named: str = ""
     index: str = ""
+    indexed: str = ""
     source: str = ""
     several: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
 from tilegen.proofs.floats import draw_elements, draw_floats
 from tilegen.proofs.meaning import exact_limit, input_pattern
+from tilegen.proofs.run_integers import RANDOM, draw_kind, find_extents, find_run
 from tilegen.reference import Array, run_batches
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import launch_of, outline
@@ -43,8 +44,8 @@ def verify_run(built: Built, case: Mapping[str, int], seed: int, run: Run) -> in
 
 
 def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -> Array:
-    """The whole physical image of a global array: random bits, or numbers where the spec converts them, or says which
-    there are.
+    """The whole physical image of a global array: random bits, or numbers where the spec converts them, says which
+    there are, or has them name places: most of these are there, some are not.
 
     Half of these are integers, as many as every type of the spec holds, and half floats, which conversions round.
     """
@@ -54,6 +55,8 @@ def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
     if memory.values is not None:
         return draw_elements(memory, case, seed)(np.arange(elems))
+    if memory.name in find_run(spec) and dtype.kind in "iu":
+        return draw_kind(None, memory.dtype, memory.name, RANDOM, seed, find_extents(spec, case))(np.arange(elems))
     if any(OPS[c.op].exactness_of(c) != MOVES for c in outline(spec).calls):
         index = np.arange(elems)
         whole = input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(index)
