@@ -59,7 +59,8 @@ class Op:
     """load (a stage, told to full of it), announce (at full), mul (a stage into a sum), commit (to CTAs of a mask),
     take (a sum), arrive (at the CTA ``to``), wait (in the own CTA).
 
-    ``barrier``: which of NAMES; ``slot``: of it, or of the stage; ``units``: boxes that are announced.
+    ``barrier``: which of NAMES; ``slot``: of it, and of the stage, where that is not ``other``; ``units``: boxes that
+    are announced.
     """
 
     kind: str
@@ -70,6 +71,11 @@ class Op:
     mask: int = 0b11
     units: int = 2
     to: int = 0
+    other: int = 0
+
+    @property
+    def stage(self) -> int:
+        return (self.slot + self.other) % STAGES
 
 
 Program = tuple[tuple[Op, ...], ...]  # of each thread
@@ -179,7 +185,7 @@ def carry_out(state: State, op: Op, thread: int, event: int) -> Iterator[State |
         told = [(number_of(c, op.barrier, op.slot), state.left, False) for c in (0, 1) if op.mask >> c & 1]
         yield replace(state, landing=tuple(sorted((*state.landing, *told))))
     elif op.kind == "load":
-        found = touch(state, cta * STAGES + op.slot, event, known, True)
+        found = touch(state, cta * STAGES + op.stage, event, known, True)
         landing = tuple(sorted((*state.landing, (number_of(op.to, 0, op.slot), event, True))))
         yield "race" if found is None else replace(found, landing=landing)
     elif op.kind == "take":
@@ -188,7 +194,7 @@ def carry_out(state: State, op: Op, thread: int, event: int) -> Iterator[State |
     else:
         found = state
         for c in (0, 1):
-            found = found and touch(found, c * STAGES + op.slot, event, known, False)
+            found = found and touch(found, c * STAGES + op.stage, event, known, False)
             found = found and touch(found, 2 * STAGES + c * SUMS + op.sum, event, known, True, True)
         yield "race" if found is None else replace(found, left=found.left | known | event)
 
@@ -211,7 +217,7 @@ def verdict(program: Program) -> str:
 
 
 def steps_of(op: Op, thread: int, barriers: tuple[Barrier, ...]) -> Iterator[Step]:
-    slot, stage = Slot(barriers[op.barrier], op.slot), SA[op.slot * 128 * 16]
+    slot, stage = Slot(barriers[op.barrier], op.slot), SA[op.stage * 128 * 16]
     if op.kind == "wait":
         yield from (Await(slot, op.parity), AFTER)
     elif op.kind == "take":
@@ -269,7 +275,7 @@ def mutate(program: Program, draw: random.Random) -> Program:
     k = draw.randrange(len(own))
     op = own[k]
     change = draw.choice(
-        ("drop", "drop", "twice", "swap", "far", "slot", "parity", "sum", "mask", "units", "to", "more")
+        ("drop", "drop", "twice", "swap", "far", "slot", "parity", "sum", "mask", "units", "to", "other", "more")
     )
     if change == "drop":
         del own[k]
@@ -280,7 +286,7 @@ def mutate(program: Program, draw: random.Random) -> Program:
     elif change == "far":
         del own[k]
         own.insert(draw.randrange(len(own) + 1), op)
-    elif change in ("slot", "parity", "sum", "to"):
+    elif change in ("slot", "parity", "sum", "to", "other"):
         others = {change: 1 - getattr(op, change)}
         own[k] = replace(op, **others)
     elif change == "mask":
