@@ -1,4 +1,4 @@
-"""Elements at places that an index names: shapes of the index and of its regions, errors in them, values of the index."""
+"""Elements at places that an index names: shapes of the index and its regions, errors in them, values of the index."""
 
 from __future__ import annotations
 
