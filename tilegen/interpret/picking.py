@@ -1,7 +1,7 @@
 """Integers that threads take for places, and loads from there: whatever these are, a load is in order, and inside.
 
-A run has one number in each register, and the next launch another. So each such load counts as one of every place that
-its integer may name: what somebody has yet to write there, or writes after without a sync, is a race in every run.
+A run has one number in each register, and the next launch another. So each such load counts as a load of every place
+that its integer may name. A write of one of them that no sync orders before, or after, is then a race in every run.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
 
 
 def _check_shapes(fields: Any, src: Region, dst: Region) -> Flaw | None:
-    """What is wrong with the dimensions of src beside the axis, which are those of dst or have one place."""
+    """An error in the dimensions of src beside the axis, which have the extents of dst or 1; None if there is none."""
     given, wanted, axis = src.shape, dst.shape, fields.axis or 0
     if len(given) == 1:
         return None

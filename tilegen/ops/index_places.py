@@ -66,7 +66,7 @@ class Target:
 
     @property
     def holds(self) -> Index:
-        """That the index lies in the region."""
+        """The condition that the index lies in the region."""
         return every(less(-1, self.index), less(self.index, self.extent))
 
     @property
@@ -81,7 +81,7 @@ class Target:
         return [self.inside if named[d] else own[d] if lengths[d] > 1 else 0 for d in range(rank)]
 
     def guard(self, coordinates: Sequence[Index]) -> Index:
-        """That an element lies in the region, and in its array."""
+        """The condition that an element lies in the region, and in its array."""
         operand, d = self.operand, self.operand.dims[self.axis]
         holds = self.holds if self.clips else True
         if not may_pass_end(operand):
@@ -167,7 +167,7 @@ class IndexLoop(ElementLoop):
         return self.target.at([at.get(d, 0) for d in range(len(shape))])
 
     def guard(self, number: Index) -> Index:
-        """That an element is in each array that is read for it, and where its index is in the region, in its array."""
+        """The condition that an element has a place: all that is read for it is inside, and its index is."""
         numbers = self.owned.element(number)[0]
         read_inside = (guard_at(self.operands[k], numbers).both for k in self.parts[1])
         return every(*read_inside, self.target.guard(self.locate(number)))

@@ -1,6 +1,4 @@
-"""Elements at places that other elements name: how an index lies on the region in which it counts and on what is
-written, what may be wrong with it, and what it comes to.
-"""
+"""Elements at places that an index names: shapes of the index and its regions, errors in them, values of the index."""
 
 from __future__ import annotations
 
@@ -124,7 +122,7 @@ def is_apart(expression: Expression) -> bool:
 
 # ---------------------------------------------------------------- what is wrong
 def check_axis(fields: Any, region: Region, field: str) -> Flaw | None:
-    """What is wrong with the region in which an index counts, or with the axis along which it does."""
+    """An error in the region in which an index counts, or in the axis along which it does; None where there is none."""
     if not region.shape:
         message = f"'{region.text}' is one element, and an index counts along a dimension"
         return Flaw("TG212", message, field, "keep a dimension: 'lo : +length'")
@@ -146,7 +144,7 @@ def check_axis(fields: Any, region: Region, field: str) -> Flaw | None:
 
 
 def check_index(expression: Expression) -> Flaw | None:
-    """What is wrong with the type of an index."""
+    """An error in the type of an index, None where there is none."""
     dtype = index_dtype(expression.trees[-1])
     if DTYPES[dtype].kind not in ("int", "uint"):
         return Flaw("TG212", f"an index is an integer, and this one is {dtype}", "index", "cast it: 'dtype: int32'")
@@ -158,7 +156,7 @@ def check_index(expression: Expression) -> Flaw | None:
 def check_operands(
     fields: Any, dst: Region, shape: tuple[int, ...], operands: Mapping[str, Region], flat_rule: str
 ) -> Flaw | None:  # fmt: skip
-    """The first operand that does not fit ``shape``, in which index(d) counts.
+    """The first operand that does not fit ``shape``, in which index(d) counts, as an error; None where all do.
 
     ``flat_rule``: what shape one has where the index counts in a region of one dimension, "" where that has several.
     """
@@ -194,7 +192,7 @@ def evaluate_tree(call: Call, tree: Node, values: Mapping[str, Array], here: Her
 
 
 def evaluate_index(call: Call, values: Mapping[str, Array], here: Here) -> Array:
-    """The index of each element as it is stored, over the shape that index(d) counts in."""
+    """The index of each element, over the shape that index(d) counts in, as its domain stores integers."""
     assert call.expression is not None
     index = call.expression.trees[-1]
     return evaluate_tree(call, index, values, here, index_dtype(index))
