@@ -362,7 +362,7 @@ def test_the_machine_multiplies_float32_along_n() -> None:
 def test_float32_along_n_by_tma_is_refused_with_what_does() -> None:
     """Not by the other operand, whose layout would be fine."""
     text = change_text(
-        ALONG_N, ('"Swizzle(3,2,2) o S[(32,2,32):(32,1024,1)]"', "auto"), ("barriers: {", "barriers: {full: {slots: 1}, "),
+        ALONG_N, ('"Swizzle(3,2,2) o S[(32,2,32):(32,1024,1)]"', "auto"), ("s: {done", "s: {full: {slots: 1}, done"),
         ("  - copy: {src: B, dst: sb}", "  - copy: {src: B, dst: sb, variant: tma, barrier: full}"),
         ("  - mma", "  - wait: {barrier: full}\n  - mma"),
     )  # fmt: skip
