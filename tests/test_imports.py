@@ -25,10 +25,10 @@ NEVER = ("cupy", "torch", "triton")
 COMMANDS = {
     "help": (["--help"], (*PROVING, *WRITING, *PLANNING, "numpy"), 12),
     "layout": (["layout", "S[(4,32):(32,1)]"], (*PROVING, *WRITING, *PLANNING), 76),
-    "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 246),
+    "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 250),
     "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 252),
     "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 252),
-    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing", "distributed"), 376),
+    "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing", "distributed"), 378),
 }
 
 
