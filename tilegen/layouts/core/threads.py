@@ -18,10 +18,10 @@ WHOLE = "tx"  # the axis that numbers all threads of a CTA
 def fuse_into_tx(layout: Layout, threads: int) -> Layout:
     """The same threads of a CTA of ``threads`` as numbers on tx alone; other axes stay as they are.
 
-    Where the launch has one warp, laneid is tx, and tid_in_wg where it has one warpgroup. Else axes that count inside
-    each other say it together: warpid and laneid are tx = 32 * warpid + laneid, as the hardware numbers them (PTX ISA,
-    %tid, %laneid; CUDA Programming Guide, "Thread Hierarchy"). Raises LayoutError where axes leave open which thread it
-    is, count the same threads twice, or reach threads that the launch, or a warp, has not.
+    In a launch of one warp laneid is tx; in one of a warpgroup tid_in_wg is. Elsewhere axes that count inside each
+    other name a thread together: warpid and laneid are tx = 32 * warpid + laneid. So the hardware numbers them (PTX
+    ISA, %tid, %laneid; CUDA Programming Guide, "Thread Hierarchy"). Raises LayoutError where axes leave open which
+    thread it is, count the same threads twice, or reach threads that the launch, or a warp, has not.
 
     >>> from tilegen.layouts.notation import parse
     >>> print(fuse_into_tx(parse("S[(2, 8, 4, 2):(1@warpid, 4@laneid, 1@laneid, 1)]"), 64))
