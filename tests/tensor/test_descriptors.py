@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.faults.texts import change_text
+from tests.faults.verdicts import refusal_of
 from tests.layouts.recorded import load_document
+from tests.ptx.kernels import requires_nvrtc
 from tilegen.dtypes import DTYPES
-from tilegen.errors import LayoutError
+from tilegen.errors import LayoutError, SpecError
 from tilegen.layouts import ATOMS, ComposeLayout, TileLayout, canonicalize, mma_shared_layout, parse, swizzle_atom
 from tilegen.ops.mma.descriptors import WIDE_SWIZZLE, describe_tile
+from tilegen.pipeline import build
 from tilegen.plan import MatrixDescriptor
 from tilegen.plan.instruction_descriptor import InstructionDescriptor, decode_instruction
+from tilegen.verifying.devices import verify
 
 RECORDED = load_document("tcgen05.json")
 SIZES = {"tfloat32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1}
@@ -315,3 +320,54 @@ def test_a_descriptor_of_one_engine_is_not_the_others() -> None:
     assert "only tcgen05's" in MatrixDescriptor(64, 2, "mn", 128, 4096, 512, "tcgen05", 32).problem()
     assert not MatrixDescriptor(64, 4, "mn", 128, 4096, 512, "tcgen05", 32).problem()
     assert "wgmma or tcgen05 reads" in MatrixDescriptor(64, 2, "k", 128, 16, 1024, "mma").problem()
+
+
+# ---------------------------------------------------------------- float32 along N
+ALONG_N = """kernel: k
+arch: sm_100a
+threads: 128
+buffers:
+  A: {scope: global, dtype: float32, shape: [128, 32]}
+  B: {scope: global, dtype: float32, shape: [32, 64]}
+  C: {scope: global, dtype: float32, shape: [128, 64]}
+  sa: {scope: shared, dtype: float32, shape: [128, 32], layout: auto}
+  sb: {scope: shared, dtype: float32, shape: [32, 64], layout: "Swizzle(3,2,2) o S[(32,2,32):(32,1024,1)]"}
+  acc: {scope: tmem, dtype: float32, shape: [128, 64], layout: auto}
+  x: {scope: register, dtype: float32, shape: [128, 64], layout: auto}
+barriers: {done: {slots: 1}}
+ops:
+  - copy: {src: B, dst: sb}
+  - copy: {src: A, dst: sa}
+  - sync: async
+  - sync: cta
+  - mma: {a: sa, b: sb, c: acc, accumulate: false, async: true, atom: tcgen05.m128n64k8.f32.tf32.tf32}
+  - commit: {barrier: done}
+  - wait: {barrier: done}
+  - copy: {src: acc, dst: x}
+  - copy: {src: x, dst: C}
+"""
+
+
+def test_float32_along_n_is_multiplied_in_chunks_of_32_bytes() -> None:
+    """Threads write the tile: its buffer begins at 1024 bytes, though the swizzle repeats after 512."""
+    built = build(ALONG_N)
+    (sb,) = [m for m in built.plan.memories if m.name == "sb"]
+    assert sb.align_bytes == 1024 and built.plan.operations[2].variant == "tcgen05"
+
+
+@requires_nvrtc
+def test_the_machine_multiplies_float32_along_n() -> None:
+    assert verify(ALONG_N, device="ptx", seeds=[1]).device == "ptx"
+
+
+def test_float32_along_n_by_tma_is_refused_with_what_does() -> None:
+    """Not by the other operand, whose layout would be fine."""
+    text = change_text(
+        ALONG_N, ('"Swizzle(3,2,2) o S[(32,2,32):(32,1024,1)]"', "auto"), ("s: {done", "s: {full: {slots: 1}, done"),
+        ("  - copy: {src: B, dst: sb}", "  - copy: {src: B, dst: sb, variant: tma, barrier: full}"),
+        ("  - mma", "  - wait: {barrier: full}\n  - mma"),
+    )  # fmt: skip
+    (found,) = refusal_of(SpecError, build, text).diagnostics
+    assert found.code == "TG301" and "tcgen05: sb: no descriptor" in found.message and "sa:" not in found.message
+    assert "those of 4 do in chunks of 32 bytes, Swizzle(3, 2, 2) over rows of 128" in found.message
+    assert "which threads write and TMA does not; along K all may" in found.message

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.viewing.browser import Open, needs_browser, write_pages
+from tests.viewing.browser import AXE, Open, needs_axe, needs_browser, write_pages
 from tilegen.dtypes import DTYPES
 from tilegen.index import evaluate, variables
 from tilegen.layouts.core.cells import CELL_BITS
@@ -110,3 +110,19 @@ def test_the_map_is_drawn_and_its_steps_are_played(open_page: Open) -> None:
     page.locator("#tab-code").click()
     page.locator(".chip", has_text="sa shared tcgen05").first.click()
     assert "a matrix that tcgen05 reads" in page.get_by_role("region", name="Picture of the access").inner_text()
+
+
+@needs_axe
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_map_is_for_all_readers_and_widths(open_page: Open, scheme: str) -> None:
+    page: Any = open_page("gemm_mxfp8", "#v=tmem&f=4", color_scheme=scheme, bypass_csp=True)
+    page.add_script_tag(path=str(AXE))
+    assert page.evaluate("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))") == []
+    for width in (380, 800, 2560):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(50)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    panel = page.locator("#panel-tmem")
+    box, most = panel.locator("canvas").first.bounding_box(), panel.bounding_box()
+    assert box["width"] <= most["width"]

@@ -116,8 +116,11 @@ def _pick_one(spec: Spec, name: str, names: Sequence[str]) -> _Picked:
     search = _search(spec, name)
     if search is None or search.best is None:
         none = row_major(spec.buffer(name).shape)
-        why = "no op touches it" if search is None else "its ops cannot be carried out"
-        return _Picked(none, "row", Choice(question, "row", (), f"{why}: row-major"))
+        if search is None:
+            return _Picked(none, "row", Choice(question, "row", (), "no op touches it: row-major"))
+        begun = spec.buffer(name)  # so that what is wrong with another operand is said of that one
+        why = "its ops cannot be carried out: what they might take of it"
+        return _Picked(begun.layout, begun.layout_text, Choice(question, begun.layout_text, (), why))
     best = search.planned[search.best].costed.layout
     choice = explain_search(spec, spec.buffer(name), search, bool(_meet(spec, name, names)))
     return _Picked(best.layout, best.text, choice)

@@ -62,7 +62,7 @@ def _pin(spec: Spec, name: str, need: CellsNeed) -> Spec:
 
 
 def _find_need(spec: Spec, name: str) -> CellsNeed:
-    """What the ops need that name a buffer: those that leave no choice before the others. Raises SpecError."""
+    """The layout that ops need of a buffer: first those that leave no choice. Raises SpecError."""
     buffer = spec.buffer(name)
     touching = [(c, f) for c in outline(spec).calls for f, r in c.regions.items() if r.buffer.root == name]
     asked = [(c, f, need) for c, f in touching if (need := _need_of_root(spec, c, f))]

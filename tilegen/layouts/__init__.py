@@ -69,6 +69,7 @@ from tilegen.layouts.core.dimensions import (
 from tilegen.layouts.core.iters import AXES, Axis, Iter
 from tilegen.layouts.core.measures import bank_and_line, chunk_of, extent_of, is_injective, span, verify
 from tilegen.layouts.core.refinement import apply_to_shape, broadcast, group_many
+from tilegen.layouts.core.threads import fuse_into_tx
 from tilegen.layouts.core.tiling import (
     direct_sum,
     is_direct_sum_left,
@@ -147,6 +148,7 @@ __all__ = [
     "find_tma_problems",
     "finish_of",
     "fragment_of",
+    "fuse_into_tx",
     "get_scope",
     "group",
     "group_fused",

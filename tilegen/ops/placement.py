@@ -15,6 +15,7 @@ from tilegen.kept import keep
 from tilegen.layouts.core.cells import COLUMN_BYTES
 from tilegen.ops.operand import memory_of, tensor_memory_of
 from tilegen.plan import ADDRESS_BYTES, BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, Role, Sync, flatten
+from tilegen.plan.descriptors import GROUP, WIDE_BYTES, WIDE_ROW_BYTES
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
@@ -208,7 +209,13 @@ def _alignment(buffer: Buffer, streamed: Collection[str]) -> int:
     swizzle = getattr(buffer.layout, "swizzle", None)
     if swizzle is None:
         return least
-    period: int = DTYPES[buffer.dtype].bytes << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
+    size = DTYPES[buffer.dtype].bytes
+    period: int = size << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
+    if (
+        size << swizzle.per_element == WIDE_BYTES
+        and size << swizzle.per_element + swizzle.swizzle_len == WIDE_ROW_BYTES
+    ):
+        period = max(period, GROUP * WIDE_ROW_BYTES)  # descriptors begin at 8 rows, though these repeat after 4
     return max(least, min(1024, period))
 
 

@@ -121,7 +121,15 @@ class MatrixDescriptor:
             if self.along == "k" or self.elem_bytes in most:
                 return ""
             sizes = f"elements of {' or '.join(map(str, most))} bytes may lie along M or N, not of {self.elem_bytes}"
-            return f"only {sizes}" if self.engine == WGMMA else f"in chunks of 16 bytes only {sizes}"
+            if self.engine == WGMMA:
+                return f"only {sizes}"
+            wide = f"chunks of {WIDE_BYTES} bytes, Swizzle(3, 2, 2) over rows of {WIDE_ROW_BYTES}, which threads write"
+            wide = (
+                f"; those of {WIDE_ELEM_BYTES} do in {wide} and TMA does not"
+                if self.elem_bytes == WIDE_ELEM_BYTES
+                else ""
+            )
+            return f"in chunks of 16 bytes only {sizes}{wide}; along K all may"
         found = self.engine, self.along, self.elem_bytes, self.swizzle_bytes, self.chunk_bytes
         if found == (TCGEN05, "mn", WIDE_ELEM_BYTES, WIDE_ROW_BYTES, WIDE_BYTES):
             return ""

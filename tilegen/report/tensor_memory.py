@@ -19,11 +19,11 @@ LANES_DRAWN, COLUMNS_DRAWN = 16, 8  # cells that one character of the map stands
 def describe_tensor_memory(spec: Spec, plan: Plan) -> dict[str, Any]:
     """``tensor_memory`` as JSON data: its columns, those allocated, and each tmem buffer in the order of the text.
 
-    ``lanes`` and ``columns`` are ranges of those that hold something, columns counted from the buffer's first,
-    ``first_column``; ``taken``: columns from there on; ``copies`` are the places of each element, ``packed`` the
-    elements that share a column. ``written_by`` and ``read_by`` are ops by their numbers, with the field that names the
-    buffer or a view of it, the instruction, the role and its warps, first and last. ``allocator``: the warp of the CTA
-    that allocates, the role it is in, and its number there. {} for a spec without such buffers.
+    ``lanes`` and ``columns`` are ranges of those that hold something. Columns count from the buffer's first,
+    ``first_column``, and ``taken`` is how many it has. ``copies`` are the places of each element, ``packed`` the
+    elements that share a column. ``written_by`` and ``read_by`` list ops by their numbers: the field that names the
+    buffer or a view of it, the instruction, the role, the first and the last warp. ``allocator`` is the warp of the CTA
+    that allocates, with its role and its number there. {} for a spec without such buffers.
     """
     has = ARCHES[spec.arch].tensor_memory
     if has is None or not any(b.traits.has_cells for b in spec.buffers):
@@ -58,7 +58,7 @@ def _find_allocator(plan: Plan) -> dict[str, Any]:
 
 
 def _list_uses(spec: Spec, plan: Plan, name: str) -> list[tuple[dict[str, Any], bool]]:
-    """Each op that names a buffer or a view of it, field by field, and whether it writes; one that adds only writes."""
+    """Each op that names a buffer or a view of it, by field, and whether it writes; an op that adds writes."""
     found = []
     for number, (call, operation) in enumerate(zip(outline(spec).calls, plan.operations, strict=True), 1):
         warps = SCOPES[call.scope].size(spec.threads_of(call.role)) // SCOPES["warp"].threads

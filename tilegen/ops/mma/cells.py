@@ -1,4 +1,4 @@
-"""Where a product by tcgen05 finds its operands in tensor memory, and what is said of layouts by which it does not.
+"""Layouts by which a product of tcgen05 finds its operands in tensor memory, and the error for others.
 
 Source: PTX ISA, tcgen05.mma, "Data path layout organization" (D: row r in lane r) and "Packing formats" of A there.
 """
