@@ -17,6 +17,7 @@ from tilegen.index.linear import linear
 from tilegen.ops.tables import fill_spec
 from tilegen.plan import Plan
 from tilegen.plan.contents import Contents, fill_tables, fill_with, has_tables
+from tilegen.proofs.asked_tables import find_asked
 from tilegen.proofs.observed import wholes_of
 from tilegen.proofs.sized_elements import size_elements
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -66,7 +67,7 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
     """
     if not reads_tables(spec, plan):
         return [Filling(spec, plan)]
-    arrays = list_deciding_arrays(spec)
+    arrays = list_deciding_arrays(spec) | find_asked(spec, plan)
     has_runs = not arrays or _places_by_elements(spec) or _reads_several(spec, arrays)
     owned = (
         Contents(kind, places=list_places(spec)) for kind in (TURNS, LARGEST)
