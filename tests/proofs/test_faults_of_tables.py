@@ -17,15 +17,28 @@ import pytest
 
 import tilegen
 from tests.faults.parts import rewrite
-from tests.faults.steps import Steps, drop, is_a, mutate, with_steps
+from tests.faults.steps import Steps, mutate, with_steps
 from tests.faults.texts import change_text
 from tests.faults.verdicts import build_codes, proof_code, refusal_of
-from tests.meaning import MEANINGS, PASSES
 from tilegen.arithmetic import Apply
 from tilegen.errors import ProofError
-from tilegen.index import Index, Var, add, less, mod, substitute, to_c
-from tilegen.pipeline import build
-from tilegen.plan import Compute, Fetch, Plan, Repeat, Step, When
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    add,
+    equal,
+    every,
+    less,
+    maximum,
+    minimum,
+    mod,
+    not_,
+    select,
+    substitute,
+    to_c,
+)
+from tilegen.plan import Block, Compute, Fetch, Let, Plan, Repeat, Step, When, all_steps
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.spec.data import Spec
@@ -156,7 +169,11 @@ def planned(name: str) -> tuple[Spec, Plan, tuple[str, ...]]:
 
 
 # ---------------------------------------------------------------- faults in the spec
-_LET, _LOOP, _WHEN = "- let: {e: \"order[t]\", t0: \"cu[e]\", len: \"cu[e + 1] - t0\"}   # ", "- for: {j: ceil(len / 32)}   # ", "- when: 0 < len   # "
+_LET, _LOOP, _WHEN = (
+    '- let: {e: "order[t]", t0: "cu[e]", len: "cu[e + 1] - t0"}   # ',
+    "- for: {j: ceil(len / 32)}   # ",
+    "- when: 0 < len   # ",
+)
 _OTHER_LENGTH = '- let: {other: "cu[%s]", more: "max(other - t0, 0)"}\n          - for: {j: ceil(more / 32)}   # '
 _NO_HOLE = "      - when: slot >= 0\n        do:\n"
 _P = '"slots[t]", p: "%s"}'
@@ -246,19 +263,194 @@ def test_specs_that_mean_another_thing_are_told_by_a_function(fault: str) -> Non
 
 
 # ---------------------------------------------------------------- faults in the plan
-def fetches(*names: str) -> Callable[[Step], bool]:
-    return lambda step: isinstance(step, Fetch) and step.src.memory.name in names
+def fetches(*arrays: str) -> Callable[[Step], bool]:
+    return lambda step: isinstance(step, Fetch) and step.src.memory.name in arrays
 
 
-def other_element(step: Fetch) -> Steps:
+def fetch_next(step: Fetch) -> Steps:
     (at,) = step.src.at
     return (replace(step, number=add(step.number, 1), src=step.src.memory[add(at, 1)]),)
 
 
-def move_out(plan: Plan, is_behind: bool) -> Plan:
+def fetch_apart(plan: Plan, is_behind: bool, role: int = 0) -> Plan:
     """What a role fetches in its loop is fetched before the loop, as its first trip has it, or behind it."""
-    (loop,) = (s for s in plan.roles[0].steps if isinstance(s, Repeat))
-    own = [s for s in loop.body if isinstance(s, Fetch)]
+    steps = plan.roles[role].steps
+    (loop,) = (s for s in steps if isinstance(s, Repeat))
+    own = [s for s in loop.body if isinstance(s, Let | Fetch)]
     rest = replace(loop, body=tuple(s for s in loop.body if s not in own))
     first = [] if is_behind else [rewrite(s, lambda x: 0 if x == loop.var else None) for s in own]
-    return with_steps(plan, *first, rest, *(own if is_behind else []))
+    return with_steps(plan, *first, rest, *(own if is_behind else []), role=role)
+
+
+def fetch_late(plan: Plan) -> Plan:
+    """2: the element that bounds a loop is read behind it."""
+    steps = list(plan.roles[0].steps)
+    late = [s for s in steps if isinstance(s, Fetch) and s.var.name == "end"]
+    return with_steps(plan, *(s for s in steps if s not in late), *late)
+
+
+def fetch_at_end(plan: Plan) -> Plan:
+    """2: a trip is given the element of the one before."""
+    (loop,) = plan.roles[0].steps
+    assert isinstance(loop, Repeat)
+    own = [s for s in loop.body if isinstance(s, Fetch)]
+    return with_steps(plan, replace(loop, body=(*(s for s in loop.body if s not in own), *own)))
+
+
+def bound_by(of: str, value: Callable[[Index], Index]) -> Callable[[Plan], Plan]:
+    """14: a role's loop goes to another end."""
+
+    def change(plan: Plan) -> Plan:
+        def other(step: Repeat) -> Steps:
+            return (replace(step, count=value(step.count)),)
+
+        return mutate(plan, lambda s: isinstance(s, Repeat) and "len" in to_c(s.count), other, role=of)
+
+    return change
+
+
+def unasked(of: str) -> Callable[[Plan], Plan]:
+    """15: what a role does under a condition it does always."""
+    return lambda plan: mutate(
+        plan, lambda s: isinstance(s, When) and to_c(s.condition) == "0 < len", lambda s: s.body, role=of
+    )  # type: ignore[attr-defined]
+
+
+def unmasked(plan: Plan) -> Plan:
+    """13: rows past the piece count."""
+
+    def is_mask(step: Step) -> bool:
+        return isinstance(step, Compute) and isinstance(step.tree, Apply) and step.tree.function == "where"
+
+    return mutate(plan, is_mask, lambda s: (replace(s, tree=s.tree.args[1]),))
+
+
+def names_swapped(plan: Plan) -> Plan:
+    """Begin and end are each other's."""
+    (t0, end) = (s.var for s in plan.roles[0].steps if isinstance(s, Fetch))
+    swapped = {t0: end, end: t0}
+    steps = tuple(rewrite(s, lambda x: swapped.get(x) if isinstance(x, Var) else None) if isinstance(s, When) else s
+                  for s in plan.roles[0].steps)  # fmt: skip
+    return with_steps(plan, *steps)
+
+
+PLAN_FAULTS: dict[str, tuple[str, Callable[[Plan], Plan], set[str]]] = {
+    "1: the begin of the next piece": ("pieces", lambda p: mutate(p, fetches("cu"), fetch_next, nth=0), {"TG416"}),
+    "the ends of two pieces, by two roles": (
+        "pieces", lambda p: mutate(p, fetches("cu"), fetch_next, nth=1, role="add"), {"TG416"},
+    ),
+    "two elements, by two roles": ("turns", lambda p: mutate(p, fetches("order"), fetch_next, role="load"), {"TG416"}),
+    "2: the end is read behind the loop": ("pieces", fetch_late, {"TG416"}),
+    "2: elements are read once, before the loop": ("turns", lambda p: fetch_apart(p, False), {"TG416"}),
+    "2: elements are read once, behind the loop": ("turns", lambda p: fetch_apart(p, True), {"TG416"}),
+    "2: elements are read at the end of a trip": ("turns", fetch_at_end, {"TG416"}),
+    "13: the mask dropped": ("pieces", unmasked, {"TG420"}),
+    "14: load has a trip more": ("pieces", bound_by("load", lambda n: add(n, 1)), {"TG413", "TG423"}),
+    "14: add has a trip more": ("pieces", bound_by("add", lambda n: add(n, 1)), {"TG413"}),
+    "14: load has four trips at most": ("pieces", bound_by("load", lambda n: minimum(n, 4)), {"TG413"}),
+    "14: add has four trips at most": ("pieces", bound_by("add", lambda n: minimum(n, 4)), {"TG420", "TG423"}),
+    "15: load asks for no piece": ("pieces", unasked("load"), {"TG423"}),
+    "15: add asks for no piece": ("pieces", unasked("add"), {"TG413"}),
+    "begin and end of one role swapped": ("pieces", names_swapped, {"TG416", "TG413", "TG414"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", PLAN_FAULTS)
+def test_faults_in_plans_are_refused(fault: str) -> None:
+    name, change, codes = PLAN_FAULTS[fault]
+    spec, plan, _ = planned(name)
+    wrong = change(plan)
+    assert proof_code(lambda: prove(spec, wrong)) in codes
+
+
+# ---------------------------------------------------------------- what a plan asks of an element, and the spec does not
+ROWS = """
+kernel: rows
+arch: sm_80
+params: {T: 24, V: 1000}
+threads: 128
+grid: {bx: 3}
+buffers:
+  ids: {scope: global, dtype: int32, shape: [T], values: "0 : V"}
+  X: {scope: global, dtype: float32, shape: [V, 128]}
+  Y: {scope: global, dtype: float32, shape: [T, 128], partial: true}
+  s: {scope: shared, dtype: float32, shape: [128]}
+ops:
+  - for: {t: 8}
+    do:
+      - let: {e: "ids[bx*8 + t]"}
+      - copy: {src: "X[e]", dst: s}
+      - sync: cta
+      - copy: {src: s, dst: "Y[bx*8 + t]", when: 0 <= t}
+      - sync: cta
+"""
+DECIDED = change_text(ROWS, ("when: 0 <= t", "when: 5 <= e"))
+DISTINCT = change_text(ROWS, ('"0 : V"', '"0 : V", distinct: true'))
+CLAMPED = change_text(ROWS, ('"0 : V"', '"-1 : V"'), ('"X[e]"', '"X[max(e, 0)]"'))
+RUNS = change_text(ROWS, ('"ids[bx*8 + t]"', '"ids[(bx*8 + t) // 3]"'))
+E, T = Var("e", 1000), Var("t", 8)
+
+
+def element_of(plan: Plan) -> Var:
+    """The plan's own name for the element, which knows its range."""
+    return next(s.var for s in all_steps(plan) if isinstance(s, Fetch))
+
+
+def is_left_out(of: str, condition: Index) -> Callable[[Plan], Plan]:
+    """A copy is not made where a condition holds."""
+
+    def change(plan: Plan) -> Plan:
+        own = not_(substitute(condition, {"e": element_of(plan)}))
+        return mutate(plan, lambda s: isinstance(s, Block) and s.name.startswith(of), lambda s: (When(own, (s,)),))
+
+    return change
+
+
+def lies_at(place: Callable[[Var], Index]) -> Callable[[Plan], Plan]:
+    """A row is read where the plan has it."""
+
+    def change(plan: Plan) -> Plan:
+        own = {"e": place(element_of(plan))}
+
+        def move(step: Block) -> Steps:
+            return (rewrite(step, lambda x: substitute(x, own) if isinstance(x, Var | Formula) else None),)
+
+        return mutate(plan, lambda s: isinstance(s, Block) and s.name.startswith("copy_X"), move)
+
+    return change
+
+
+ASKED: dict[str, Callable[[Plan], Plan]] = {
+    "a row is never read": is_left_out("copy_X", equal(E, 77)),
+    "a row is never written": is_left_out("copy_s", equal(E, 77)),
+    "the last row is never read": is_left_out("copy_X", equal(E, 999)),
+    "rows from one on are never read": is_left_out("copy_X", less(700, E)),
+    "a row of one remainder is never read": is_left_out("copy_X", equal(mod(E, 400), 399)),
+    "a row is what the trip before had": is_left_out("copy_X", every(equal(E, 77), less(0, T))),
+    "two rows are what the trip before had": is_left_out("copy_X", every(less(76, E), less(E, 79), less(0, T))),
+    "the last row is what the trip before had": is_left_out("copy_X", every(equal(E, 999), less(0, T))),
+    "in the last trip a row is what the trip before had": is_left_out("copy_X", every(equal(E, 77), equal(T, 7))),
+    "in the second trip a row is what the trip before had": is_left_out("copy_X", every(equal(E, 77), equal(T, 1))),
+    "rows past one are that one": lies_at(lambda e: minimum(e, 500)),
+    "rows before one are that one": lies_at(lambda e: maximum(e, 1)),
+    "rows lie in a circle": lies_at(lambda e: mod(e, 512)),
+    "a row is the one before it": lies_at(lambda e: select(equal(e, 77), 76, e)),
+}  # fmt: skip
+
+
+KINDS = {"rows": ROWS, "decided": DECIDED, "distinct": DISTINCT, "clamped": CLAMPED, "runs": RUNS}
+EQUIVALENT = {("rows before one are that one", "decided")}  # rows before 5 are not written
+ASKED_OF = [(fault, kind) for fault in ASKED for kind in KINDS if (fault, kind) not in EQUIVALENT]
+
+
+@pytest.mark.parametrize("fault,kind", ASKED_OF)
+def test_what_a_plan_asks_of_an_element_alone_is_found(fault: str, kind: str) -> None:
+    spec = tilegen.load(KINDS[kind])
+    wrong = ASKED[fault](plan_spec(spec))
+    assert proof_code(lambda: prove(spec, wrong)) in ("TG404", "TG420")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_that_tables_name_are_right_as_they_are_planned(kind: str) -> None:
+    spec = tilegen.load(KINDS[kind])
+    assert not [note for note in prove(spec, plan_spec(spec)).notes if note.startswith("not proven")]
