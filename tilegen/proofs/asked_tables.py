@@ -15,8 +15,8 @@ from tilegen.spec.data import Spec
 
 
 def find_asked(spec: Spec, plan: Plan) -> frozenset[str]:
-    """The tables whose elements decide something in the plan: a condition, a count, a slot, a place in shared memory, or
-    a place in an array that lies otherwise beside the spec's where the element is another.
+    """The tables whose elements decide something in the plan: a condition, a count, a slot, a place in shared memory,
+    or a place in an array that lies otherwise beside the spec's where the element is another.
 
     What the plan fetches is the spec's own (``terms``).
     """
@@ -45,7 +45,7 @@ def _list_keys(x: Index) -> Iterator[int]:
 
 
 def _decides(q: Observed, meant: Iterable[Observed], tables: set[str]) -> bool:
-    """May what the plan asks come out otherwise with other elements? Of a place, beside those that the spec ``meant``."""
+    """May what is asked come out otherwise with other elements? Of a place, beside those that the spec ``meant``."""
     if not q.array:
         return True
     meant = [*meant]

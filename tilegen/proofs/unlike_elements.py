@@ -8,7 +8,7 @@ for each digit there is a run in which the one is as the sizes say, and the othe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import product
 from math import prod
 
 from tilegen.index import evaluate
@@ -27,6 +27,7 @@ from tilegen.spec.outline import launch_of
 
 _MOST_WORK = 1 << 29  # threads that carry out steps: half a minute
 _MOST_CTAS = 16  # of a run
+_NEAR = (16, 4, 2)  # CTAs along each axis that are looked at
 
 
 def check_unlike(
@@ -63,9 +64,13 @@ def _list_some(spec: Spec, arrays: Collection[str]) -> Iterator[Some]:
 
 def _choose_ctas(
     spec: Spec, plan: Plan, cases: Sequence[Mapping[str, int]]
-) -> Iterator[tuple[Mapping[str, int], list[Cta]]]:
-    """The CTAs that do what none does before, with each case that has any."""
+) -> Iterator[tuple[Mapping[str, int], list[Cta]]]:  # fmt: skip
+    """The CTAs that do what none does before, of a long grid those near its first, with each case that has any."""
     default, namer = cases[0], Namer()
     trips = choose_trips(spec, plan, corners(launch_of(spec, default).grid), default, few=0, looks=False).trips
-    classes = [find_cta_classes(spec, plan, case, trips, namer) for case in cases]
+    near = [
+        [(x, y, z) for x, y, z in product(*(range(min(n, _NEAR[d])) for d, n in enumerate(launch_of(spec, case).grid)))]
+        for case in cases
+    ]
+    classes = [find_cta_classes(spec, plan, case, trips, namer, ctas) for case, ctas in zip(cases, near, strict=True)]
     return ((case, own) for case, own in zip(cases, cover_classes(classes, 1), strict=True) if own)
