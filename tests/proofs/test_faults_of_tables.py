@@ -42,6 +42,8 @@ from tilegen.index import (
 from tilegen.plan import Block, Compute, Fetch, Let, Plan, Repeat, Step, When, all_steps
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
+from tilegen.proofs.asked_tables import find_asked
+from tilegen.proofs.fillings import list_deciding_arrays
 from tilegen.spec.data import Spec
 
 Array = np.ndarray[Any, Any]
@@ -461,3 +463,10 @@ def test_what_a_plan_asks_of_an_element_alone_is_found(fault: str, kind: str) ->
 def test_rows_that_tables_name_are_right_as_they_are_planned(kind: str) -> None:
     spec = tilegen.load(KINDS[kind])
     assert not [note for note in prove(spec, plan_spec(spec)).notes if note.startswith("not proven")]
+
+
+@pytest.mark.parametrize("name", ["embedding", "index_add", "kv_append", "ragged_scale", "cross_entropy"])
+def test_plans_ask_no_more_of_elements_than_their_specs(name: str) -> None:
+    """So that proofs of places that move with an element stay short."""
+    spec = tilegen.load((SPECS / f"{name}.yaml").read_text(encoding="utf-8"))
+    assert find_asked(spec, plan_spec(spec)) <= list_deciding_arrays(spec)

@@ -54,5 +54,5 @@ def test_a_table_that_is_read_before_the_wait_is_found() -> None:
     wait = next(line for line in body.splitlines() if "wait_previous()" in line)
     late = body.replace(f"{wait}\n", "", 1)
     line = next(line for line in late.splitlines() if _READ in line)
-    with pytest.raises(ProofError, match="before griddepcontrol.wait"):
+    with pytest.raises(ProofError, match=r"before griddepcontrol\.wait"):
         verify_ptx(built, (1,), text=text[:start] + late.replace(line, f"{line}\n{wait}", 1))
