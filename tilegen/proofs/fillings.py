@@ -17,6 +17,7 @@ from tilegen.index.linear import linear
 from tilegen.ops.tables import fill_spec
 from tilegen.plan import Plan
 from tilegen.plan.contents import Contents, fill_tables, fill_with, has_tables
+from tilegen.proofs.asked_tables import find_asked
 from tilegen.proofs.observed import wholes_of
 from tilegen.proofs.sized_elements import size_elements
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -24,14 +25,13 @@ from tilegen.spec.data import Call, LetStatement, Spec
 from tilegen.spec.outline import deciding, outline
 from tilegen.spec.tables import Read
 
-_MOST_NUMBERS = 8  # of the text, that elements are near
-
 
 @dataclass(frozen=True)
 class Filling:
     """A spec and its plan that read no tables, in place of ones that do; ``words``: what their tables hold.
 
-    ``has_owners``: they show who owns what. ``has_runs``: they run.
+    ``has_owners``: they show who owns what. ``has_runs``: they run. ``sized``: the tables whose elements are sizes, if
+    a CTA may read several of these.
     """
 
     spec: Spec
@@ -39,6 +39,7 @@ class Filling:
     words: str = ""
     has_owners: bool = True
     has_runs: bool = True
+    sized: frozenset[str] = frozenset()
 
 
 def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
@@ -66,7 +67,7 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
     """
     if not reads_tables(spec, plan):
         return [Filling(spec, plan)]
-    arrays = list_deciding_arrays(spec)
+    arrays = list_deciding_arrays(spec) | find_asked(spec, plan)
     has_runs = not arrays or _places_by_elements(spec) or _reads_several(spec, arrays)
     owned = (
         Contents(kind, places=list_places(spec)) for kind in (TURNS, LARGEST)
@@ -75,12 +76,14 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
     found = [Filling(*fill_both(spec, plan, c), f"tables hold {NAMES[c.kind]}", has_runs=has_runs) for c in kinds]
     if arrays:
         words = f"each element of {' and '.join(sorted(arrays))} is as the sizes say"
-        found.append(
-            Filling(
-                *size_elements(spec, plan, arrays, Contents(TURNS, places=list_places(spec))), words, has_owners=False
-            )
-        )
+        several = arrays if _reads_several(spec, arrays) else frozenset[str]()
+        found.append(Filling(*size_elements(spec, plan, arrays, others_of(spec)), words, False, sized=several))
     return found
+
+
+def others_of(spec: Spec) -> Contents:
+    """What elements hold beside those that are sizes."""
+    return Contents(TURNS, places=list_places(spec))
 
 
 def _places_by_elements(spec: Spec) -> bool:
@@ -92,20 +95,14 @@ def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     """The contents that a kernel is proved with; of tables that name nothing but places, those of one kind.
 
     Places move with the elements that name them. What an element decides is shown with values of all of its range, and
-    near the numbers that it meets; and all are the least, and the largest.
+    all are the least, and the largest. Values at which something turns are those of elements that are sizes.
     """
-    decisions = tuple(_list_deciding(spec))
     places = list_places(spec)
-    if not decisions:
+    if not is_decided(spec):
         return (Contents(TURNS, places=places),)
-    numbers = sorted({n for x in decisions for n in _numbers_in(x)})
-    some = numbers[:: -(-len(numbers) // _MOST_NUMBERS)] if numbers else []
-    marks = tuple(sorted({m for n in some for m in (n - 1, n, n + 1)}))
     tables = [read.values for _, read in list_reads(spec)]
-    kinds = [TURNS]
-    kinds += [LEAST, LARGEST]
-    kinds += [HOLED] if any(t.is_distinct and least(t.places[0]) < 0 for t in tables) else []
-    return tuple(Contents(kind, marks if kind == TURNS else (), places) for kind in kinds)
+    has_holes = any(t.is_distinct and least(t.places[0]) < 0 for t in tables)
+    return tuple(Contents(kind, places=places) for kind in (TURNS, LEAST, LARGEST, *([HOLED] if has_holes else [])))
 
 
 def is_decided(spec: Spec) -> bool:
@@ -177,12 +174,6 @@ def _moves_with(x: Index, elements: Collection[str]) -> bool:
 
 def _is_clamped(x: Formula) -> bool:
     return x.symbol in ("min", "max") and all(isinstance(a, Var | int) for a in x.args)
-
-
-def _numbers_in(x: Index) -> frozenset[int]:
-    if isinstance(x, Formula):
-        return frozenset[int]().union(*map(_numbers_in, x.args))
-    return frozenset([int(x)]) if isinstance(x, int) else frozenset()
 
 
 def add_contents(found: Sequence[Diagnostic], words: str) -> list[Diagnostic]:
