@@ -26,8 +26,8 @@ COMMANDS = {
     "help": (["--help"], (*PROVING, *WRITING, *PLANNING, "numpy"), 12),
     "layout": (["layout", "S[(4,32):(32,1)]"], (*PROVING, *WRITING, *PLANNING), 76),
     "init": (["init", "mine"], (*PROVING, *WRITING, "tilegen.planner"), 254),
-    "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 252),
-    "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 252),
+    "explain": (["explain", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 254),
+    "summary": (["explain", "--summary", SPEC], (*PROVING, *WRITING, *UNUSED_OPS, "ml_dtypes"), 254),
     "build": (["build", SPEC, "-o", "out"], (*UNUSED_OPS, "tilegen.viewing", "distributed"), 384),
 }
 
