@@ -198,7 +198,7 @@ REFUSED = {
     "by the rows of a warp each": (
         lambda s: s.replace('"ta[s % 4]", async: true}', '"ta[s % 4]", async: true, scope: thread}'),
         "one thread starts a copy"),
-    "one group of lanes": (
+    "19 factors in one group of lanes": (
         lambda s: s.replace('src: "fa_rows[s % 4]", dst: "ta[s % 4]"', 'src: "fa_rows[s % 4]", dst: "one[s % 4]"')
         .replace("  h: {", '  one: {scope: tmem, dtype: float8_e8m0fnu, shape: [4, 128, 4], layout: '
                            '"S[(4, 4, 32, 4):(16@TCol, 4@TCol, 1@TLane, 1@TCol)]"}\n  h: {'),
