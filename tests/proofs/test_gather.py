@@ -158,6 +158,21 @@ def test_a_guard_is_left_out_for_types_and_never_for_promises() -> None:
     assert "at <" not in pipeline.build(text.replace("index: I", 'index: "I & 15"')).source
 
 
+@pytest.mark.parametrize("edge, index, says", [
+    ("", "I", ("op 1 at X",)), (", edge: clip", "I", ()), ("", '"I & 15"', ()),
+])  # fmt: skip
+def test_a_promise_is_rested_on_where_neither_a_clip_nor_types_keep_an_index_inside(
+    edge: str, index: str, says: tuple[str, ...]
+) -> None:
+    text = (
+        write_gather((16,), (64,), (64,), None, "ggg")
+        .replace(", edge: clip", edge)
+        .replace("index: I", f"index: {index}")
+    )
+    (built,) = kernels_of(pipeline.build(text.replace("shape: [64]", 'shape: [64], values: "0 : 16"', 1)))
+    assert (built.plan.trust.undefined, built.plan.trust.dropped, built.plan.trust.elsewhere) == (says, (), ())
+
+
 # ---------------------------------------------------------------- rows
 @pytest.mark.parametrize("dtype, columns, access", [
     ("float32", 64, "float4"), ("float16", 64, "uint4"), ("float16", 36, "uint2"), ("float32", 33, ""),
