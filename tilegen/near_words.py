@@ -25,7 +25,8 @@ _SYNONYMS = {
     "memset": "fill", "zero": "fill", "if": "when", "while": "for", "body": "do", "add": "sum", "mul": "prod",
     "multiply": "prod", "product": "prod", "amax": "max", "maximum": "max", "amin": "min", "minimum": "min",
     "row_major": "row", "rowmajor": "row", "column_major": "col", "col_major": "col", "columnmajor": "col",
-    "column": "col", "sum": "add",
+    "column": "col", "sum": "add", "take": "gather", "take_along_axis": "gather", "lookup": "gather",
+    "index_add": "scatter",
 }  # fmt: skip
 
 

@@ -38,6 +38,22 @@ def test_a_gather_is_take_along_axis(
     assert np.array_equal(found.get(), take(x, i, dst, axis))
 
 
+def test_rows_are_read_in_vectors() -> None:
+    cupy = pytest.importorskip("cupy")
+    text = (
+        "kernel: rows\narch: sm_80\nthreads: 128\ngrid: {bx: 50}\nbuffers:\n"
+        "  X: {scope: global, dtype: float16, shape: [3000, 64]}\n"
+        '  I: {scope: global, dtype: int32, shape: [50, 32, 1], values: "0 : 3000"}\n'
+        "  Y: {scope: global, dtype: float16, shape: [50, 32, 64]}\n"
+        'ops:\n  - gather: {src: X, index: i, with: {i: "I[bx]"}, dst: "Y[bx]", axis: 0}\n'
+    )
+    rng = np.random.default_rng(3)
+    x, i = rng.normal(size=(3000, 64)).astype("f2"), rng.integers(0, 3000, (50, 32, 1), np.int32)
+    found = cupy.zeros((50, 32, 64), np.float16)
+    tilegen.compile(text)(cupy.asarray(x), cupy.asarray(i), found)
+    assert np.array_equal(found.get(), x[i[..., 0]])
+
+
 def test_an_order_that_breaks_its_promise_gives_zeros() -> None:
     """What is outside of a row is 0, however far outside it is: nothing else is read."""
     cupy = pytest.importorskip("cupy")

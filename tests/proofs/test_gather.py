@@ -158,6 +158,21 @@ def test_a_guard_is_left_out_for_types_and_never_for_promises() -> None:
     assert "at <" not in pipeline.build(text.replace("index: I", 'index: "I & 15"')).source
 
 
+@pytest.mark.parametrize("edge, index, says", [
+    ("", "I", ("op 1 at X",)), (", edge: clip", "I", ()), ("", '"I & 15"', ()),
+])  # fmt: skip
+def test_a_promise_is_rested_on_where_neither_a_clip_nor_types_keep_an_index_inside(
+    edge: str, index: str, says: tuple[str, ...]
+) -> None:
+    text = (
+        write_gather((16,), (64,), (64,), None, "ggg")
+        .replace(", edge: clip", edge)
+        .replace("index: I", f"index: {index}")
+    )
+    (built,) = kernels_of(pipeline.build(text.replace("shape: [64]", 'shape: [64], values: "0 : 16"', 1)))
+    assert (built.plan.trust.undefined, built.plan.trust.dropped, built.plan.trust.elsewhere) == (says, (), ())
+
+
 # ---------------------------------------------------------------- rows
 @pytest.mark.parametrize("dtype, columns, access", [
     ("float32", 64, "float4"), ("float16", 64, "uint4"), ("float16", 36, "uint2"), ("float32", 33, ""),
@@ -362,6 +377,41 @@ def test_what_a_gather_may_read_is_written_after_a_sync() -> None:
     with pytest.raises(ProofError) as found:
         pipeline.build(text + more.replace("  - sync: cta\n", ""))
     assert {d.code for d in found.value.diagnostics} == {"TG403"}
+
+
+_FILLED = (
+    "kernel: filled\narch: sm_90\nthreads: 64\nbuffers:\n  X: {scope: global, dtype: float32, shape: [4, 64]}\n"
+    '  I: {scope: global, dtype: int32, shape: [4, 64], values: "0 : 64"}\n'
+    "  Y: {scope: global, dtype: float32, shape: [4, 64]}\n  s: {scope: shared, dtype: float32, shape: [2, 64]}\n"
+    "ops:\n  - for: {k: 4}\n    do:\n"
+)
+_GATHERED = '      - gather: {src: "s[k % 2]", index: "I[k]", dst: "Y[k]"}\n'
+_BY_COPIES = '      - copy: {src: "X[k]", dst: "s[k % 2]"}\n      - sync: cta\n' + _GATHERED
+_BY_CP_ASYNC = (
+    '      - copy: {src: "X[k]", dst: "s[k % 2]", async: true}\n      - commit\n      - wait: 0\n      - sync: cta\n'
+) + _GATHERED
+_BY_TMA = (
+    '      - copy: {src: "X[k]", dst: "s[k % 2]", variant: tma, barrier: "full[k % 2]"}\n'
+    '      - wait: {barrier: "full[k % 2]"}\n'
+) + _GATHERED + "      - sync: cta\n"  # fmt: skip
+FILLED: dict[str, tuple[str, tuple[str, str], str]] = {
+    "one slot for two, by copies": (_BY_COPIES, ("k % 2", "0"), "TG403"),
+    "the slot of the trip before, by copies": (_BY_COPIES, ('src: "s[k % 2]"', 'src: "s[(k + 1) % 2]"'), "TG404"),
+    "cp.async without its wait": (_BY_CP_ASYNC, ("      - wait: 0\n", ""), "TG422"),
+    "cp.async without the sync": (_BY_CP_ASYNC, ("      - sync: cta\n", ""), "TG403"),
+    "TMA without its wait": (_BY_TMA, ('      - wait: {barrier: "full[k % 2]"}\n', ""), "TG422"),
+    "TMA fills what is still read": (_BY_TMA, ("      - sync: cta\n", ""), "TG403"),
+}  # fmt: skip
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("fault", FILLED)
+def test_what_is_gathered_from_is_filled_before_and_left_until_then(fault: str) -> None:
+    body, (old, new), code = FILLED[fault]
+    pipeline.build(_FILLED + body)
+    with pytest.raises(ProofError) as found:
+        pipeline.build(_FILLED + body.replace(old, new))
+    assert code in {d.code for d in found.value.diagnostics}
 
 
 def test_an_entry_that_no_code_of_a_run_names_is_looked_at() -> None:

@@ -110,15 +110,18 @@ def find_target(call: Call, context: Context) -> Target:
     extent, name = find_extent(region, kept[axis]), name_pick(call, context)
     most = extent if isinstance(extent, int) else bound(extent) - 1
     dtype = np.iinfo(index_dtype(call.expression.trees[-1]))
-    is_asked = clips and not (isinstance(extent, int) and _is_inside_by_types(call, extent))
+    is_asked = clips and not is_inside_by_types(call)
     index = Var(name, int(dtype.max) + 1, 1, int(dtype.min)) if is_asked else Var(name, most)
     return Target(replace(operand, dims=kept, extents=extents), axis, extent, index, is_asked)
 
 
-def _is_inside_by_types(call: Call, extent: int) -> bool:
-    """Does an index lie in so many places by the types of its elements? What is promised of any plays no part in it."""
-    expression = call.expression
+def is_inside_by_types(call: Call) -> bool:
+    """Does an index lie in its region by the types of its elements? What is promised of any plays no part in it."""
+    expression, region = call.expression, call.indexed
     assert expression is not None
+    extent = find_extent(region, [d for d, is_kept in enumerate(region.kept) if is_kept][axis_of(call)])
+    if not isinstance(extent, int):
+        return False
     own = {coordinate(d, n).name for d, n in enumerate(shape_of_call(call)) if n > 1}
     if any(not names_of(x) <= own for x in expression.wholes):
         return False

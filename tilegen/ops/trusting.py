@@ -25,14 +25,21 @@ def find_trust(spec: Spec) -> Trust:
     dropped, elsewhere, undefined = list[str](), list[str](), list[str]()
     for number, call in enumerate(outline(spec).calls):
         for where, is_indexed in _list_places(spec, number, call):
-            if is_indexed and not call.stores_by_index and is_clipped(call):
-                continue  # another element is read, or 0
+            if is_indexed and not call.stores_by_index and _reads_inside(call):
+                continue
             kept = elsewhere if is_indexed else dropped
             (kept if is_clipped(call) else undefined).append(f"op {number + 1} at {where}")
     return Trust(
         tuple(_list_proved(spec)), promised, tuple(dict.fromkeys(list_claims(spec))), tuple(dropped),
         tuple(elsewhere), (*_list_reads(spec), *undefined),
     )  # fmt: skip
+
+
+def _reads_inside(call: Call) -> bool:
+    """Does a gather read an element of its region, or give 0, whatever its index holds?"""
+    from tilegen.ops.index_places import is_inside_by_types  # of kernels that gather alone
+
+    return is_clipped(call) or is_inside_by_types(call)
 
 
 def _list_places(spec: Spec, number: int, call: Call) -> Iterator[tuple[str, bool]]:
