@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -57,6 +58,7 @@ _FEWEST = 3  # no loop is cut to fewer
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
 _MOST_ELEMENTS = 1 << 25  # that CTAs touch in one run: each takes some 80 bytes where it is written, and 0.4 us
 _MOST_CASES = 64  # lengths of one loop that are tried
+_MOST_NAMED = 5  # parameters of a loop's length that are tried together: 3^5 times
 _SOME_CASES = 32  # where no rule says how many are enough
 _MOST_CTAS = 1 << 14  # along an axis that are asked how many trips they make
 _INNER = "give it a length that no loop around it has a say in, or let more CTAs share the trips of those"
@@ -147,7 +149,8 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
     """Values of each parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
 
     Of a loop whose trips differ between CTAs, the longest has so many. A longer loop begins and ends as one of these,
-    and goes on in between as with the defaults, which the other parameters have; or their largest or least.
+    and goes on in between as with the defaults, which the other parameters have; or their largest or least, or those
+    of these three with which it has most trips.
     """
     counted = dict.fromkeys((one.loop.var.name, one.trip, one.count) for one in outline(spec).loops)  # roles share some
     if all(isinstance(count, int) for _, _, count in counted):
@@ -168,7 +171,8 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
                 enough = trips.most(trip.name, shown) + 1
             else:
                 enough = _look_for_enough(spec, plan, trip.name, count, default, param.name)
-            others = [default, largest, least][: 3 if len(default) > 1 else 1]
+            others = [default, largest, least, _find_longest(spec, count, [default, largest, least])]
+            others = others[: 4 if len(default) > 1 else 1]
             mosts = [cache(partial(_most_with, spec, count, other, param.name)) for other in others]
             enough = min(enough, 1 + max(most(n) for most in mosts for n in (param.step, largest[param.name])))
             if enough > _MOST_CASES:
@@ -178,6 +182,17 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
                 found = ({**other, param.name: value} for other, value in tried if value is not None)
                 cases += [case for case in found if is_possible(spec, case)][:1]
     return Lengths(tuple(cases), tuple(notes))
+
+
+def _find_longest(spec: Spec, count: Index, cases: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+    """The first of these cases, with the values that parameters have in any of them by which a loop has most trips."""
+    first = cases[0]
+    named = sorted(names_of(count) & first.keys())[:_MOST_NAMED]
+    values = [dict.fromkeys(case[name] for case in cases) for name in named]
+    found = ({**first, **dict(zip(named, some, strict=True))} for some in product(*values))
+    return max(
+        (case for case in found if is_possible(spec, case)), key=partial(_most_trips, spec, count), default=first
+    )
 
 
 def _look_for_enough(
