@@ -185,6 +185,8 @@ def _load(machine: Machine, one: Instruction, found: re.Match[str]) -> Step:
         at = address(lanes)
         if found["constant"] and any(region.is_writable for region, _ in split_regions(machine, at, dtype.itemsize)):
             raise Fault("ld.global.nc of an array that the kernel writes")
+        if found["constant"] and machine.state.launch.overlaps:
+            raise Fault("ld.global.nc in a kernel that may start before those before it end: they may write the array")
         x = load(machine, space, at, dtype.itemsize, live, lanes)
         values = x.view(dtype) if dtype.kind == "i" else x
         for k, r in enumerate(rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -52,8 +53,9 @@ def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -
     dtype = numpy_dtype(memory.dtype)
     if memory.access == "out":
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
-    if memory.values is not None:
-        return draw_elements(memory, case, seed)(np.arange(elems))
+    values = memory.values or spec.buffer(memory.name).values  # promised, or proved of what passes before leave
+    if values is not None:
+        return draw_elements(replace(memory, values=values), case, seed)(np.arange(elems))
     if any(OPS[c.op].exactness_of(c) != MOVES for c in outline(spec).calls):
         index = np.arange(elems)
         whole = input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(index)
