@@ -17,6 +17,7 @@ from tilegen.index.linear import linear
 from tilegen.ops.tables import fill_spec
 from tilegen.plan import Plan
 from tilegen.plan.contents import Contents, fill_tables, fill_with, has_tables
+from tilegen.proofs.asked_tables import find_asked
 from tilegen.proofs.observed import wholes_of
 from tilegen.proofs.sized_elements import size_elements
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -31,7 +32,8 @@ _MOST_NUMBERS = 8  # of the text, that elements are near
 class Filling:
     """A spec and its plan that read no tables, in place of ones that do; ``words``: what their tables hold.
 
-    ``has_owners``: they show who owns what. ``has_runs``: they run.
+    ``has_owners``: they show who owns what. ``has_runs``: they run. ``sized``: the tables whose elements are sizes, if
+    a CTA may read several of these.
     """
 
     spec: Spec
@@ -39,6 +41,7 @@ class Filling:
     words: str = ""
     has_owners: bool = True
     has_runs: bool = True
+    sized: frozenset[str] = frozenset()
 
 
 def fill_both(spec: Spec, plan: Plan, contents: Contents) -> tuple[Spec, Plan]:
@@ -66,7 +69,7 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
     """
     if not reads_tables(spec, plan):
         return [Filling(spec, plan)]
-    arrays = list_deciding_arrays(spec)
+    arrays = list_deciding_arrays(spec) | find_asked(spec, plan)
     has_runs = not arrays or _places_by_elements(spec) or _reads_several(spec, arrays)
     owned = (
         Contents(kind, places=list_places(spec)) for kind in (TURNS, LARGEST)
@@ -75,12 +78,14 @@ def fill_each(spec: Spec, plan: Plan) -> list[Filling]:
     found = [Filling(*fill_both(spec, plan, c), f"tables hold {NAMES[c.kind]}", has_runs=has_runs) for c in kinds]
     if arrays:
         words = f"each element of {' and '.join(sorted(arrays))} is as the sizes say"
-        found.append(
-            Filling(
-                *size_elements(spec, plan, arrays, Contents(TURNS, places=list_places(spec))), words, has_owners=False
-            )
-        )
+        several = arrays if _reads_several(spec, arrays) else frozenset[str]()
+        found.append(Filling(*size_elements(spec, plan, arrays, others_of(spec)), words, False, sized=several))
     return found
+
+
+def others_of(spec: Spec) -> Contents:
+    """What elements hold beside those that are sizes."""
+    return Contents(TURNS, places=list_places(spec))
 
 
 def _places_by_elements(spec: Spec) -> bool:

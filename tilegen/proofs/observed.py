@@ -55,14 +55,14 @@ Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop
 def list_observed(spec: Spec, plan: Plan) -> list[Observed]:
     """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
     told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
-    found = dict.fromkeys((*(replace(q, is_of_spec=True) for q in _asked_by_spec(spec)), *_asked_by_plan(plan)))
-    return [replace(q, x=_hide_elements(q.x)) if q.array else q for q in found if q.array or told & {*q.names}]
+    found = dict.fromkeys((*(replace(q, is_of_spec=True) for q in ask_spec(spec)), *ask_plan(plan)))
+    return [replace(q, x=hide_elements(q.x)) if q.array else q for q in found if q.array or told & {*q.names}]
 
 
 _ELEMENT = "element__of_"  # the beginning of a name that no spec gives
 
 
-def _hide_elements(x: Index) -> Index:
+def hide_elements(x: Index) -> Index:
     """A place with a variable for each element of a table that names nothing but places.
 
     The plan reads the spec's elements (``terms``), so one is the same in both: wherever it lies a place moves with it.
@@ -94,7 +94,7 @@ def meant_places(asked: Sequence[Observed]) -> dict[str, list[Observed]]:
 
 def list_counts(spec: Spec, plan: Plan) -> tuple[list[Observed], list[Observed]]:
     """The counts of all loops, of the spec and of the plan."""
-    return [q for q in _asked_by_spec(spec) if q.is_count], [q for q in _asked_by_plan(plan) if q.is_count]
+    return [q for q in ask_spec(spec) if q.is_count], [q for q in ask_plan(plan) if q.is_count]
 
 
 def places_beside(q: Observed, meant: Mapping[str, Sequence[Observed]]) -> list[Observed]:
@@ -238,7 +238,7 @@ def part_naming(x: Index, names: set[str]) -> Index:
     return x
 
 
-def _asked_by_plan(plan: Plan) -> Iterator[Observed]:
+def ask_plan(plan: Plan) -> Iterator[Observed]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
             at = visit.position
@@ -289,7 +289,7 @@ def sides_of(visit: Visit, touch: Touch) -> Iterator[tuple[Index, int, Index]]:
         yield visit.position.expand(at), size, touch.map.memory.shape[d]
 
 
-def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
+def ask_spec(spec: Spec) -> Iterator[Observed]:
     for placed in outline(spec).placed:
         meant, s = placed.meant, placed.statement
         loops = tuple((one.trip, one.count) for one in meant.loops)

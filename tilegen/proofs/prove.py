@@ -18,7 +18,7 @@ from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.claims import check_scattered, find_zeros, unproven_picks
 from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.described_faults import describe_fault, mark_of
-from tilegen.proofs.fillings import Filling, add_contents, fill_each, reads_tables
+from tilegen.proofs.fillings import Filling, add_contents, fill_each, others_of, reads_tables
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
@@ -38,9 +38,10 @@ from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.run_integers import find_run
-from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, say_untried
+from tilegen.proofs.runs import ProofRun, check_run, choose_runs, draw_sample, list_runs, say_untried
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
+from tilegen.proofs.unlike_elements import check_unlike
 from tilegen.proofs.value_ranges import check_claimed_values
 from tilegen.proofs.whole import check_whole
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -88,6 +89,10 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     for filled in fill_each(spec, plan):
         try:
             proofs.append(_prove_filled(filled, processes, notes))
+            if filled.sized:
+                cases = [run.case for run in list_runs(filled.spec, filled.plan) if not run.is_spare]
+                untried = check_unlike(spec, plan, filled.sized, others_of(spec), cases)
+                proofs[-1] = replace(proofs[-1], notes=(*proofs[-1].notes, *untried))
         except ProofError as error:
             raise ProofError(add_contents(error.diagnostics, filled.words)) from None
     return _join_proofs(proofs)

@@ -12,8 +12,25 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen.arithmetic.values import Values
-from tilegen.index import Index, Var, add, bound, evaluate, least, less, mul, sub, substitute, table_value, total
-from tilegen.index.contents import UPWARDS
+from tilegen.index import (
+    Index,
+    Var,
+    add,
+    bound,
+    div,
+    equal,
+    evaluate,
+    least,
+    less,
+    maximum,
+    mod,
+    mul,
+    names_of,
+    select,
+    sub,
+    substitute,
+    total,
+)
 from tilegen.index.linear import linear
 from tilegen.ops.tables import fill_spec
 from tilegen.plan import Param, Plan, default_values
@@ -25,12 +42,24 @@ from tilegen.spec.outline import fresh_name, outline
 Names = Mapping[str, Index]  # what names stand for, written out
 
 
+@dataclass(frozen=True)
+class Some:
+    """Elements whose numbers have one digit of two: ``number // step % 2 == digit``."""
+
+    step: int
+    digit: int
+
+    def holds_for(self, number: Index) -> Index:
+        return equal(mod(div(number, self.step), 2), self.digit)
+
+
 def size_elements(
-    spec: Spec, plan: Plan, arrays: Collection[str], others: Contents = COSTED
+    spec: Spec, plan: Plan, arrays: Collection[str], others: Contents = COSTED, some: Some | None = None
 ) -> tuple[Spec, Plan]:  # fmt: skip
     """The spec and its plan with a parameter for each element of these arrays; other tables hold other contents.
 
-    What the plan reads is the spec's element where both have the same place, written out.
+    What the plan reads is the spec's element where both have the same place, written out. With ``some``, elements of
+    other numbers hold the other contents too, and so does what these name.
     """
     spec = spec if find_composed(spec) else replace(spec, before=())
     elements = _Elements(spec, frozenset(arrays), others)
@@ -40,7 +69,7 @@ def size_elements(
 
     def fill(x: Element) -> tuple[Index, Index | None]:
         value, own = elements.name(x)
-        return (value if own is None else substitute(value, sizes.values)), own
+        return (value if own is None else elements.mix(x, substitute(value, sizes.values), some)), own
 
     params = (*spec.params, *sizes.params)
     filled = fill_spec(spec, fill)
@@ -70,6 +99,7 @@ class _Elements:
         self.found: dict[tuple[str, Index], dict[int, tuple[Var, Values]]] = {}
         self.params: list[Param] = []
         self.known: list[Index] = []
+        self.chosen: dict[str, Index] = {}  # of an element, where it is one of some
 
     def name(self, x: Element) -> tuple[Index, Index | None]:
         """The variable of an element, twice; for one of another array what it holds, and None."""
@@ -78,13 +108,18 @@ class _Elements:
         own = self.find(x.array, x.values, x.place)
         return own, own
 
+    def mix(self, x: Element, sized: Index, some: Some | None) -> Index:
+        """What an element holds: a size if it is one of some, or is looked up by one that is."""
+        if some is None or x.values.is_distinct:  # which are all unlike
+            return sized
+        own = self.find(x.array, x.values, x.place).name
+        by = [self.chosen[name] for name in sorted(names_of(x.place)) if name in self.chosen]
+        self.chosen[own] = by[0] if by else some.holds_for(_split(x.values, x.number)[0])
+        return select(self.chosen[own], sized, content_of(x.array, x.values, x.number, self.others))
+
     def find(self, array: str, values: Values, number: Index) -> Var:
         """The variable of an element: the same for the same place."""
-        base, behind = number, 0
-        if values.pieces is not None:
-            terms = linear(number)
-            behind = terms.pop(1, 0)
-            base = total((c, f) for f, c in terms.items())
+        base, behind = _split(values, number)
         group = self.found.setdefault((array, base), {})
         if behind not in group:
             low, high = values.places
@@ -103,7 +138,7 @@ class _Elements:
                 if own.is_distinct:
                     if array not in shifts:
                         shifts[array] = self._add_param(f"{array}_shift", own, 4)
-                    value = table_value((UPWARDS, 0), add(number, shifts[array]), low, high, own.step)
+                    value = _count_up(add(number, shifts[array]), own)
                 elif k == 0:
                     value = add(low, mul(self._add_param(f"{array}_element", own, 4), own.step))
                 else:
@@ -122,3 +157,22 @@ class _Elements:
         var = Var(name, max(1, -(-(bound(high) - 1 - least(low)) // values.step)))
         self.params.append(Param(name, "int32", (int(count) - 1) // values.step // part, var))
         return var
+
+
+def _split(values: Values, number: Index) -> tuple[Index, int]:
+    """The number of a piece, and how many pieces behind it an offset lies; of another element its number, and 0."""
+    if values.pieces is None:
+        return number, 0
+    terms = linear(number)
+    behind = terms.pop(1, 0)
+    return total((c, f) for f, c in terms.items()), behind
+
+
+def _count_up(number: Index, values: Values) -> Index:
+    """The number of an element as its value: each value of 0 or more once, then those that name no place, if any do."""
+    low, high = values.places
+    first = add(low, mul(div(add(maximum(sub(0, low), 0), values.step - 1), values.step), values.step))
+    count = div(add(sub(high, first), values.step - 1), values.step)
+    if least(low) >= 0:
+        return add(first, mul(mod(number, count), values.step))
+    return select(less(number, count), add(first, mul(number, values.step)), low)
