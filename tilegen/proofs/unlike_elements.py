@@ -25,7 +25,7 @@ from tilegen.proofs.trips import choose_trips, is_affordable
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
-_MOST_WORK = 1 << 29  # threads that carry out steps: half a minute
+_MOST_WORK = 1 << 29  # threads that carry out steps: half a minute, or two where boxes are large
 _MOST_CTAS = 16  # of a run
 _NEAR = (16, 4, 2)  # CTAs along each axis that are looked at
 
@@ -50,9 +50,8 @@ def check_unlike(
                 left -= work
                 runs.append(run)
         check_runs(*own, runs)
-    return (
-        [] if are_all else [f"not proven: all that trips do which read unlike elements of {', '.join(sorted(arrays))}"]
-    )
+    names = ", ".join(sorted(arrays))
+    return [] if are_all else [f"not proven: all that trips do which read unlike elements of {names}"]
 
 
 def _list_some(spec: Spec, arrays: Collection[str]) -> Iterator[Some]:
