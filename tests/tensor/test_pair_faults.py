@@ -9,6 +9,7 @@ import pytest
 import tilegen
 from tests.faults.verdicts import refusal_of
 from tilegen.errors import TilegenError
+from tilegen.pipeline import Built
 
 SPEC = (Path(__file__).parents[2] / "specs" / "hgemm_blackwell_pair.yaml").read_text(encoding="utf-8")
 FREE, DONE, READ = "free[s % 6]", "done[trip % 2]", "read[trip % 2]"
@@ -34,3 +35,9 @@ def test_a_mistake_with_pairs_is_refused(what: str) -> None:
     assert right in SPEC
     found = refusal_of(TilegenError, tilegen.build, SPEC.replace(right, wrong))
     assert code in {d.code for d in found.diagnostics}, found
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "right").glob("*.yaml")), ids=lambda p: p.stem)
+def test_what_is_right_with_clusters_is_proved(path: Path) -> None:
+    """Products of one CTA that share b and tell both what they are done with; the even CTA and arrivals by bx."""
+    assert isinstance(tilegen.build(path), Built)

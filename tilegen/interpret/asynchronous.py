@@ -195,7 +195,7 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
         _fill(step, shared, at, bits, agent, site)
         if log is not None:
             log.land(step, started, slot, cta, phases.current(slots), site)
-        if step.rank is not None:
+        if step.rank is not None or step.peers:
             phases.vouch(slots, group)
         phases.deliver(slots, agent, step.map.box_bytes, group, site.narrow(group))
         if step.rank is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from importlib import import_module
 from itertools import chain
 from typing import Any
 
@@ -22,6 +21,7 @@ from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root, read_text
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.slots import arrive, await_phase
+from tilegen.interpret.tensor_steps import fence_cells, move_cells, start_cell_copy, start_product
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
 from tilegen.interpret.updates import update
@@ -325,24 +325,15 @@ SHUFFLED: dict[str, Callable[[Array, int], Array]] = {  # the lane that each tak
 }  # fmt: skip
 
 
-def _find_later(room: str, name: str) -> Callable[..., None]:
-    """What a module of this package means by what touches tensor memory; kernels without that do not load it."""
-
-    def meaning(*given: Any) -> None:
-        getattr(import_module(f"{__package__}.{room}"), name)(*given)
-
-    return meaning
-
-
 # What the instructions mean that move data. A function of registers brings its meaning with it.
 MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
-    TENSOR_COPY.name: _find_later("tensor_copies", "start_cell_copy"),
-    **{row.name: _find_later("tensor_moves", "move_cells") for row in (TENSOR_LOAD, TENSOR_STORE)},
+    TENSOR_COPY.name: start_cell_copy,
+    **{row.name: move_cells for row in (TENSOR_LOAD, TENSOR_STORE)},
     **{
-        row.name: _find_later("tensor_products", "start_product")
+        row.name: start_product
         for row in (*TENSOR_PRODUCTS.values(), *CELL_PRODUCTS.values())
     },
     **PRODUCTS, **{row.name: update for row in RED.values()}, **{row.name: store_box for row in TMA_REDUCE.values()},
@@ -353,7 +344,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
 ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {
     Sync: sync,
     Fence: fence_registers,
-    TensorFence: _find_later("tensor_moves", "fence"),
+    TensorFence: fence_cells,
     Commit: commit,
     Wait: wait,
     Follow: follow,

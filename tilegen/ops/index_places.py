@@ -87,7 +87,7 @@ class Target:
         if not may_pass_end(operand):
             return holds
         edge = edge_guard(operand, coordinates, d).both
-        ends = add(operand.region.begins[d], self.inside)
+        ends = add(operand.region.begins[d], self.index)
         is_late = d in late_dims(operand) and d not in operand.region.open
         before = less(ends, operand.region.ends[d]) if is_late else True
         after = less(-1, ends) if d in operand.early else True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilegen.arch import ARCHES
@@ -13,9 +13,10 @@ from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Index, mul
 from tilegen.kept import keep
 from tilegen.layouts.core.cells import COLUMN_BYTES
+from tilegen.ops.mma.descriptors import WIDE_SWIZZLE
 from tilegen.ops.operand import memory_of, tensor_memory_of
 from tilegen.plan import ADDRESS_BYTES, BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, Role, Sync, flatten
-from tilegen.plan.descriptors import GROUP, WIDE_BYTES, WIDE_ROW_BYTES
+from tilegen.plan.descriptors import GROUP, WIDE_ELEM_BYTES, WIDE_ROW_BYTES
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
@@ -86,7 +87,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
             continue
         if buffer.traits.is_pooled:
             lies = [b for b in (buffer, below.get(buffer.name)) if b is not None]
-            align = max(_alignment(b, seen.streamed) for b in lies)
+            align = max(_alignment(b, spec) for b in lies)
             memory = replace(memory, family=buffer.name if buffer.name in below else "")
             memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
             top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
@@ -108,7 +109,7 @@ def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Me
     if size > room:
         message = f"'{buffer.name}' takes {size} bytes, but {', '.join(buffer.over)} have {room}"
         raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
-    align = _alignment(buffer, outline(spec).streamed)
+    align = _alignment(buffer, spec)
     return replace(memory, offset_bytes=first, align_bytes=align, family=buffer.name)
 
 
@@ -200,22 +201,19 @@ def _view_memory(buffer: Buffer, root: Memory, allocated: int) -> Memory:
     return replace(mine, align_bytes=root.align_bytes)
 
 
-def _alignment(buffer: Buffer, streamed: Collection[str]) -> int:
+def _alignment(buffer: Buffer, spec: Spec) -> int:
     """16 bytes, what TMA needs, or those after which a swizzle repeats (at most 1024): its chunks keep their banks.
 
-    ``streamed``: buffers that copies work on while the threads go on.
+    Descriptors of tcgen05 begin at 8 rows, though 32-byte chunks of elements of 4 bytes repeat after 4.
     """
-    least = _STREAM_ALIGN_BYTES if buffer.name in streamed else 16
+    least = _STREAM_ALIGN_BYTES if buffer.name in outline(spec).streamed else 16
     swizzle = getattr(buffer.layout, "swizzle", None)
     if swizzle is None:
         return least
     size = DTYPES[buffer.dtype].bytes
     period: int = size << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
-    if (
-        size << swizzle.per_element == WIDE_BYTES
-        and size << swizzle.per_element + swizzle.swizzle_len == WIDE_ROW_BYTES
-    ):
-        period = max(period, GROUP * WIDE_ROW_BYTES)  # descriptors begin at 8 rows, though these repeat after 4
+    if swizzle == WIDE_SWIZZLE and size == WIDE_ELEM_BYTES and any(b.traits.has_cells for b in spec.buffers):
+        period = max(period, GROUP * WIDE_ROW_BYTES)
     return max(least, min(1024, period))
 
 

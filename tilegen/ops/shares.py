@@ -161,6 +161,8 @@ def list_boxes(covering: Sequence[Operand], shape: tuple[int, ...], threads: int
     """Every box that two arrays which run along different dimensions allow, with the ways to lay out a warp in which an
     access fills whole sectors of each array, or of all of its fastest dimension, and meets the fewest lines.
     """
+    if not shape:
+        return
     by_fastest = {_order_of(o, shape)[-1]: o for o in reversed(covering) if o.memory.traits.has_sectors}
     lanes, bytes_of_all = min(32, threads), sum(o.elem_bytes for o in covering)
     for (p, one), (q, other) in combinations(reversed(by_fastest.items()), 2):

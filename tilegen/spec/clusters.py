@@ -8,7 +8,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import ArriveStatement, Call, Spec, Statement, SyncStatement, WaitStatement
 from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.outline import Placed, names_of_integers, place_statements, walk_statements
-from tilegen.spec.pairs import PAIR, Cluster, is_of_pair, is_shared, runs_in_odd
+from tilegen.spec.pairs import PAIR, Cluster, count_places, is_of_pair, is_shared, runs_in_odd
 
 
 def find_peers(cluster: Cluster, axis: str) -> Peers:
@@ -117,6 +117,8 @@ def check_pairs(spec: Spec, findings: Findings) -> None:
                 _check_product(spec, placed, s)
             elif isinstance(s, Call | ArriveStatement) and _tells_even(spec, s):
                 _check_telling(s)
+                if isinstance(s, Call):
+                    _check_both(spec, placed, s)
             elif isinstance(s, WaitStatement) and s.barrier is not None and is_shared(spec, s.barrier.name):
                 _check_even(spec, placed, s, f"'{s.barrier.name}' is the even CTA's, which alone waits for it")
 
@@ -159,6 +161,15 @@ def _check_telling(s: Call | ArriveStatement) -> None:
     if later:
         message = f"{later} at '{s.barrier.name}', which is one for both CTAs of a pair, is not yet supported"
         raise Flawed("TG190", message, s.barrier.mark or s.mark, "declare it without 'pair'")
+
+
+def _check_both(spec: Spec, placed: Placed, call: Call) -> None:
+    """Both CTAs of a pair load for a barrier of theirs, as the even one announces the bytes of both. Raises TG120."""
+    guards = (*placed.meant.guards, substitute(call.when, placed.meant.values))
+    evens = range(0, spec.cluster[0], PAIR)
+    if any(count_places(guards, 0, spec.cluster, range(even, even + PAIR)) == 1 for even in evens):
+        message = "the even CTA announces the bytes that both of a pair load, and one of them does not load here"
+        raise Flawed("TG120", message, call.mark, "leave the condition out, and choose the region by cbx")
 
 
 def _check_even(spec: Spec, placed: Placed, s: Call | WaitStatement, why: str) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.index import Index, Var, add, bound, conjuncts, div, equal, evaluate, mod, mul, substitute, variables
+from tilegen.index import Index, Var, add, bound, conjuncts, div, equal, mod, mul, substitute, variables
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Spec
 
 PAIR = 2
 Cluster = tuple[int, int, int]
-_ALONG, _OF_GRID = CLUSTER_AXES[0], CTA_AXES[0]
+_ALONG = CLUSTER_AXES[0]
 
 
 def is_of_pair(spec: Spec, call: Call) -> bool:
@@ -27,7 +27,7 @@ def is_even(cluster: Cluster) -> Index:
     """The condition that a CTA is the even one of its pair.
 
     >>> print(is_even((4, 1, 1)))
-    cbx % 2 == 0
+    (cbx & 1) == 0
     """
     return equal(mod(Var(_ALONG, cluster[0]), PAIR), 0)
 
@@ -36,7 +36,7 @@ def find_even_rank(cluster: Cluster) -> Index:
     """The rank in its cluster of the even CTA of a pair; ranks count cbx first.
 
     >>> print(find_even_rank((2, 1, 1)), "and", find_even_rank((4, 2, 1)))
-    0 and cbx / 2 * 2 + cby * 4
+    0 and cby * 4 + (cbx >> 1) * 2
     """
     rank: Index = mul(div(Var(_ALONG, cluster[0]), PAIR), PAIR)
     step = cluster[0]
@@ -48,27 +48,24 @@ def find_even_rank(cluster: Cluster) -> Index:
 
 def runs_in_odd(conditions: Sequence[Index], cluster: Cluster) -> bool:
     """May the odd CTA of a pair run what stands under these conditions, as far as they are on cbx and bx?"""
-    parts = [one for condition in conditions for one in conjuncts(condition)]
-    odd = range(1, cluster[0], PAIR)
-    return any(not any(_at_place(one, place, cluster) is False for one in parts) for place in odd)
+    return count_places(conditions, 0, cluster, range(1, cluster[0], PAIR)) > 0
 
 
-def _at_place(x: Index, place: int, cluster: Cluster) -> Index:
-    """An expression in the CTAs that lie at this place of their cluster along cbx."""
-    values: dict[str, Index] = {_ALONG: place}
-    for v in variables(x):
-        if v.name == _OF_GRID:
-            clusters = Var(f"{_OF_GRID}_of_cluster", -(-bound(v) // cluster[0]) + 1)
-            values[_OF_GRID] = add(mul(clusters, cluster[0]), place)
-    return substitute(x, values)
+def count_places(conditions: Sequence[Index], axis: int, cluster: Cluster, places: range) -> int:
+    """At how many of these places along an axis of a cluster conditions may hold, as far as the place decides them.
 
-
-def count_places(conditions: Sequence[Index], axis: str, places: range) -> int:
-    """At how many places of a cluster along an axis conditions hold, as far as they are on that axis alone.
-
-    >>> count_places([equal(mod(Var("cbx", 4), 2), 0)], "cbx", range(4))
+    >>> count_places([equal(mod(Var("bx", 8), 2), 0)], 0, (4, 1, 1), range(4))
     2
     """
     parts = [one for condition in conditions for one in conjuncts(condition)]
-    mine = [one for one in parts if {v.name for v in variables(one)} == {axis}]
-    return sum(all(evaluate(one, {axis: place}) for one in mine) for place in places)
+    return sum(not any(_at_place(one, axis, place, cluster) is False for one in parts) for place in places)
+
+
+def _at_place(x: Index, axis: int, place: int, cluster: Cluster) -> Index:
+    """An expression in the CTAs that lie at this place of their cluster along an axis."""
+    values: dict[str, Index] = {CLUSTER_AXES[axis]: place}
+    for v in variables(x):
+        if v.name == CTA_AXES[axis]:
+            clusters = Var(f"{v.name}_of_cluster", -(-bound(v) // cluster[axis]))
+            values[v.name] = add(mul(clusters, cluster[axis]), place)
+    return substitute(x, values)

@@ -109,7 +109,7 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
 
 def _order_of(spec: Spec, name: str) -> str:
     """How far arrivals at a barrier order: to other CTAs where threads of any role touch what those fill: one role may
-    arrive for what it has heard of another. So do all arrivals from one CTA of a pair to the other.
+    arrive for what it has heard of another. Arrivals at a pair's barrier, and commits to other CTAs, order the cluster.
 
     Where TMA and tensor cores alone do (no mma has threads read shared memory), a wait for them has ordered that.
     """
@@ -259,9 +259,11 @@ def _count_senders(s: Call | ArriveStatement, around: Sequence[Index], spec: Spe
     assert s.barrier is not None
     conditions = (*around, s.when)
     if isinstance(s, ArriveStatement) and s.to:
-        return count_places(conditions, s.to, range(spec.cluster[CLUSTER_AXES.index(s.to)]))
-    if isinstance(s, ArriveStatement) and is_shared(spec, s.barrier.name):
-        return count_places(conditions, CLUSTER_AXES[0], range(PAIR))
+        axis = CLUSTER_AXES.index(s.to)
+        return count_places(conditions, axis, spec.cluster, range(spec.cluster[axis]))
+    if isinstance(s, ArriveStatement) and is_shared(spec, s.barrier.name):  # of the pair that has most
+        evens = range(0, spec.cluster[0], PAIR)
+        return max(count_places(conditions, 0, spec.cluster, range(even, even + PAIR)) for even in evens)
     return 1
 
 
