@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tilegen.errors import Diagnostic
-from tilegen.plan import PRODUCTS, QUEUES, TENSOR, TENSOR_LOADS
-from tilegen.spec.data import ArriveStatement, CommitStatement, WaitStatement
+from tilegen.plan import PRODUCTS, QUEUES, TENSOR, TENSOR_LOADS, Block, Repeat, Step, Wait, effects, flatten
+from tilegen.spec.data import ArriveStatement, Call, CommitStatement, WaitStatement
 
 Queued = CommitStatement | WaitStatement
 _TMEM = QUEUES[TENSOR_LOADS].word  # of loads and of stores, which a wait is for at once
@@ -64,6 +64,49 @@ def explain_arrival(s: ArriveStatement, own: Sequence[str], who: str) -> list[Di
     message = f"this commit is of products in tensor memory, and {say_whose(who)} starts none"
     hint = "write it in the role of the mma, or 'arrive: {barrier: NAME}' for what the threads did"
     return [Diagnostic("TG304", message, s.mark, hint)]
+
+
+def explain_crossing(steps: Sequence[Step], own: Sequence[str], calls: Sequence[Call]) -> list[Diagnostic]:
+    """What is wrong (TG190) with the first load of tensor memory of a role, whose queues are ``own``, that a wait in
+    another list lands.
+
+    Where paths of a program meet, a compiler copies registers: it does not know that a load still fills them.
+    """
+    for op in _find_crossing(steps, [])[:1] if TENSOR_LOADS in own else ():
+        message = "a load of tensor memory that is waited for in another list of statements is not yet supported"
+        hint = "write 'wait: {tmem: 0}' behind it in the same list, before a 'for' or 'when' that loads or waits too"
+        return [Diagnostic("TG190", message, calls[op].mark, hint)]
+    return []
+
+
+def _find_crossing(steps: Sequence[Step], flying: list[int]) -> list[int]:
+    """The ops whose loads are in flight where a path forks or joins, ``flying`` being in flight before these steps, and
+    changed to what is after. A loop that is unrolled forks nowhere.
+    """
+    for step in steps:
+        inner = list(_list_loads(effects(step).body))
+        if step == Wait(TENSOR_LOADS) or (isinstance(step, Block) and None in inner):
+            flying.clear()
+        elif isinstance(step, Block):
+            flying += [step.op for _ in inner[:1]]
+        elif isinstance(step, Repeat) and step.unroll and isinstance(step.count, int):
+            if found := _find_crossing(step.body, flying):
+                return found
+        elif inner:
+            begun: list[int] = []
+            if found := flying or _find_crossing(effects(step).body, begun) or begun:
+                return found
+    return []
+
+
+def _list_loads(steps: Sequence[Step]) -> Iterator[Step | None]:
+    """The loads of tensor memory among steps, and None for a wait for them."""
+    for step in flatten(steps):
+        row = effects(step).instruction
+        if row is not None and row.queue == TENSOR_LOADS:
+            yield step
+        elif isinstance(step, Wait) and step.queue == TENSOR_LOADS:
+            yield None
 
 
 def say_whose(who: str) -> str:
