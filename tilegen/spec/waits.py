@@ -83,7 +83,11 @@ def read_wait(node: Mapping, names: Names, around: Surroundings) -> WaitStatemen
     if others:
         raise Flawed("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
     queue = QUEUE_WORDS[word.text]
-    return WaitStatement(read_constant(pending, outer, "the number of groups"), condition, mark, queue=queue)
+    left = read_constant(pending, outer, "the number of groups")
+    if left and not QUEUES[queue].commit:
+        message = f"a wait for copies of tensor memory is for all of them, not for all but {left}"
+        raise Flawed("TG106", message, pending.mark, "write 0")
+    return WaitStatement(left, condition, mark, queue=queue)
 
 
 def read_follow(node: Mapping, around: Surroundings) -> FollowStatement:
