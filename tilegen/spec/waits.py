@@ -26,7 +26,7 @@ from tilegen.spec.slots import find_declared, find_slot
 from tilegen.spec.surroundings import Surroundings
 from tilegen.spec.terms import SlotName
 
-# What a spec calls the queues that it waits for; of loads from tensor memory and stores to it, one stands for both.
+# What a spec calls the queues that it waits for. One name stands for loads from tensor memory and stores to it.
 QUEUE_WORDS = {queue.word: queue.name for queue in QUEUES.values() if queue.word in PendingFields.model_fields}
 
 
