@@ -8,6 +8,7 @@ from tests.faults.texts import change_text
 from tests.faults.verdicts import refusal_of
 from tests.nvcc.compile import compile_text, requires_nvcc
 from tests.ptx.kernels import requires_nvrtc
+from tests.tensor.test_cells import write
 from tilegen.errors import TilegenError
 from tilegen.pipeline import build, load
 from tilegen.plan import TENSOR_LOADS, TENSOR_STORES, Wait, flatten
@@ -137,7 +138,29 @@ ops:
       - wait: {tmem: 0}
       - copy: {src: y, dst: "Y[:, 32 : 64]"}
 """
-RIGHT = {"two": TWO, "trip": TRIP, "halves": HALVES, "roles": ROLES, "unrolled": UNROLLED, "branches": BRANCHES}
+# The cast waits for all loads of its warp, which lands x too.
+LANDED = change_text(
+    TRIP, ("  y: {scope: register, dtype: float32", "  y: {scope: register, dtype: bfloat16"),
+    (LOADED + WAIT, '  - cast: {src: "t[:, 32 : 64]", dst: y}\n'), ("expr: x + y", "expr: x * 2.0"),
+    ("Y: {scope: global, dtype: float32, shape: [128, 64]}\n", """Y: {scope: global, dtype: float32, shape: [128, 32]}
+  Z: {scope: global, dtype: bfloat16, shape: [128, 32]}
+"""), ('"Y[:, 32 : 64]"', "Z"), ('"Y[:, 0 : 32]"', "Y"),
+)  # fmt: skip
+# As many statements that wait as waits: two of the statements are two waits each, and two wait at mbarriers.
+PRODUCT = change_text(
+    write("bf16"), ("src: r, dst: ta}\n", "src: r, dst: ta, async: true}\n" + WAIT),
+    ("src: acc, dst: x}\n", "src: acc, dst: x, async: true}\n" + WAIT),
+)  # fmt: skip
+RIGHT = {
+    "landed": LANDED,
+    "product": PRODUCT,
+    "two": TWO,
+    "trip": TRIP,
+    "halves": HALVES,
+    "roles": ROLES,
+    "unrolled": UNROLLED,
+    "branches": BRANCHES,
+}
 
 
 @pytest.mark.parametrize("name", RIGHT)
