@@ -24,7 +24,7 @@ from tilegen.ops.placement import (
     find_shared_room,
     place_memories,
 )
-from tilegen.ops.queued import explain_arrival, explain_queue, find_queues
+from tilegen.ops.queued import explain_arrival, explain_crossing, explain_queue, find_queues
 from tilegen.ops.tables import define_names, known_of_reads, list_tests, name_values
 from tilegen.ops.tensor_moves import fence_of
 from tilegen.ops.trusting import find_trust
@@ -141,6 +141,8 @@ def _plan_parts(
     """The steps of each role, with what was found on the way. Raises SpecError with all errors of all roles."""
     builders = [_Builder(spec, memories, part, bases) for part in _list_parts(spec)]
     planned = [(b, b.statements(spec.ops, lambda inner: inner)) for b in builders]
+    for b, steps in planned:
+        b.errors += map(SpecError, explain_crossing(steps, b.queues, b.outline.calls))
     if errors := [e for b in builders for e in b.errors]:
         raise SpecError(tuple(d for e in errors for d in e.diagnostics))
     return planned
@@ -178,6 +180,7 @@ class _Builder:
         self.scratch: dict[str, list[Memory]] = {}  # by scope, the shared memory of ops' own
         self.scratch_bases = {scope: base for (role, scope), base in bases.items() if role == part.name}
         self.errors: list[TilegenError] = []
+        self.queues = self.outline.queues.get(part.name, ())
         self.counted = counted_barriers(spec)
         self.fence = fence_of(call for call in self.outline.calls if call.role in ("", part.name))
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
@@ -234,8 +237,7 @@ class _Builder:
     def arrival(self, s: ArriveStatement, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""
         slot, line = Slot(self.outline.barriers[s.barrier.name], s.barrier.index), line_of(s)
-        own = self.outline.queues.get(self.part.name, ())
-        self.errors += map(SpecError, explain_arrival(s, own, self.part.name))
+        self.errors += map(SpecError, explain_arrival(s, self.queues, self.part.name))
         thread, count = threads_of(s.scope, self.part.threads)
         first: Index = True if s.scope == "thread" else equal(thread, 0)
         if not s.to:
@@ -255,9 +257,9 @@ class _Builder:
 
     def queue(self, s: CommitStatement | WaitStatement, enclose: Enclose) -> tuple[Step, ...]:
         """A commit or a wait, for the queue that it names or every one that is used there."""
-        queues = find_queues(s, own := self.outline.queues.get(self.part.name, ()))
+        queues = find_queues(s, self.queues)
         has_barriers = any(call.role == self.part.name and call.barrier for call in self.outline.calls)
-        self.errors += map(SpecError, explain_queue(s, own, self.part.name, has_barriers))
+        self.errors += map(SpecError, explain_queue(s, self.queues, self.part.name, has_barriers))
         line = line_of(s)
         return when(
             s.when, *(Wait(q, s.pending, line) if isinstance(s, WaitStatement) else Commit(q, line) for q in queues)

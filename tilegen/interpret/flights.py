@@ -66,22 +66,19 @@ class Copies:
 
 @dataclass(frozen=True)
 class _Words:
-    """What that which is in flight in a queue is called, and the statements that land it: of groups, all but {}.
-
-    ``own``: the instruction with which tilegen itself ends such an op, where no statement of a spec lands it.
-    """
+    """What that which is in flight in a queue is called, and the statements that land it: of groups, all but {}."""
 
     name: str
     due: tuple[str, ...]
-    own: str = ""
 
 
 _COPIES = _Words("asynchronous copy", ("commit", "wait: {}"))
+_CARRIED = ("", "wait: {{tmem: 0}}")  # each is a group of its own from the start
 _WORDS = {
     PRODUCTS: _Words("product", ("commit: mma", "wait: {{mma: {}}}")),
     TENSOR: _Words("product", ("commit: {{barrier: NAME}}", "wait: {{barrier: NAME}}")),
-    TENSOR_LOADS: _Words("load of tensor memory", (), "tcgen05.wait::ld"),
-    TENSOR_STORES: _Words("store to tensor memory", (), "tcgen05.wait::st"),
+    TENSOR_LOADS: _Words("load of tensor memory", _CARRIED),
+    TENSOR_STORES: _Words("store to tensor memory", _CARRIED),
 }
 
 
@@ -183,7 +180,6 @@ class Flights:
             is_open = self.committed[flight.queue][thread] == flight.number[row]
             what = "no commit follows it" if is_open else "no wait lands it"
             words = _WORDS.get(flight.queue, _COPIES)
-            what += f", and its op has no {words.own}" if words.own else ""
             due = tuple(x.format(0) for x in (words.due if is_open else words.due[1:]))
             message = f"this {words.name} is still in flight when the kernel ends: {what}"
             flight.site.fail(NEVER_AWAITED, message, row, insert=due)

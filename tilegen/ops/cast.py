@@ -20,6 +20,8 @@ from tilegen.plan import CAST, Map
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
 
+_LATER = {"async": "copy, wait, cast: 'copy: {.., async: true}', a wait for it, and a cast of registers"}
+
 
 class CastFields(OpFields):
     src: str = Field(description="region read")
@@ -98,5 +100,5 @@ OP = Op(
         Variant("memory", 20, _refuse_memory, _plan_memory, pins=("width", "partition"), has_scratch=True),
         Variant("tensor", 20, refuse_cells, _plan_cells),
     ),
-    flows=flow_of_sides, ranges=_range, cells=need_cells,
+    flows=flow_of_sides, ranges=_range, cells=need_cells, later=_LATER,
 )  # fmt: skip

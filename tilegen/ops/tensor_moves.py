@@ -212,6 +212,8 @@ def _make_block(
     name = f"{verb}_{call.regions['src'].buffer.name}_{call.regions['dst'].buffer.name}"
     if fn is None:
         move = Move(own, at, width, via=TENSOR_LOAD) if loads else Move(at, own, width, via=TENSOR_STORE)
+        if call.queue:
+            return formals.block(f"start_{name}", _each(var, (move,)), context.op)
         wait = Wait(TENSOR_LOADS if loads else TENSOR_STORES)
         return formals.block(name, (*_each(var, (move,)), wait), context.op)
     taken = register_memory(context.fresh("taken"), cells.buffer.dtype, width)

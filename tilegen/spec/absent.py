@@ -7,6 +7,7 @@ No such word is a misspelt one (``near_words``), so a hint of ``say_absent`` com
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping as Map
 
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
@@ -130,6 +131,13 @@ def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Flawed
     """The Flawed that says ``not yet supported``."""
     mark = node.locate(0, len(node.text)) if isinstance(node, Passage) else node.mark
     return Flawed("TG190", f"{code_name} is not yet supported", mark, hint)
+
+
+def refuse_later_fields(node: Node, later: Map[str, str], what: str) -> None:
+    """Raises TG190 for the first field of an op that comes later; ``later``: by name, what to write until then."""
+    found = [name for name in later if isinstance(node, Mapping) and name in node]
+    if found and isinstance(node, Mapping):
+        raise refuse_later(f"'{found[0]}' of {what}", node.key(found[0]), later[found[0]])
 
 
 def refuse_later_layout(node: Node) -> None:

@@ -15,6 +15,7 @@ from tilegen.errors import Mark
 from tilegen.layouts import TileLayout, tiled_mma
 from tilegen.layouts.constructors.tiled_mma import number_threads
 from tilegen.scopes import OP_SCOPES, SCOPES, THREAD_AXES
+from tilegen.spec.absent import refuse_later_fields
 from tilegen.spec.buffer_models import MAX_RANK
 from tilegen.spec.computed import Known, parse_formula
 from tilegen.spec.data import Call, Expression, Region
@@ -117,6 +118,7 @@ def read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Ca
 
 def _open_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> _Reading | None:
     """An op's fields and scope; None where it is no mapping, or its scope was reported."""
+    refuse_later_fields(node, form.later, key.text)
     fields = check_fields(node, form.model, key.text, around.findings, key.mark)
     if fields is None:
         around.register.unread.update(list_words(node))

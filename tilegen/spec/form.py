@@ -45,7 +45,8 @@ class OpForm:
     wrong with the types of elements. ``extents`` is the shape that index(d) counts in. ``index``: the field that says
     which places of the region ``indexed`` are meant, a region of integers or an expression. Of an op that writes there
     ``source`` names the region that may stand in the place of ``expression``, and what it computes is two trees, of the
-    elements and of their places; of one that reads there it is the tree of the places.
+    elements and of their places; of one that reads there it is the tree of the places. ``later``: by name, fields that
+    this version has not, and what to write until it has.
     """
 
     name: str
@@ -74,6 +75,7 @@ class OpForm:
         default=lambda fields, regions: None, compare=False
     )
     takes_written: Callable[[Any], bool] = field(default=lambda fields: False, compare=False)
+    later: Mapping[str, str] = field(default_factory=dict, compare=False)
     extents: Callable[[Any, Mapping[str, Any], Any], tuple[int, ...]] = field(
         default=lambda fields, regions, operands: regions["dst"].shape, compare=False
     )

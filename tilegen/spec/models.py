@@ -54,6 +54,9 @@ class PendingFields(_Fields):
     cp_async: int | str | None = Field(default=None, description="of this thread's cp.async copies")
     tma: int | str | None = Field(default=None, description="of this thread's TMA stores, which may still be writing")
     mma: int | str | None = Field(default=None, description="of this warpgroup's asynchronous products")
+    tmem: int | str | None = Field(
+        default=None, description="0: of this warp's asynchronous copies between tensor memory and registers"
+    )
 
 
 class ArriveFields(_Fields):

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from tilegen.errors import Mark
 from tilegen.index import Index
-from tilegen.plan import QUEUES, TENSOR, TENSOR_LOADS
+from tilegen.plan import QUEUES, TENSOR
 from tilegen.scopes import THREAD_AXES
-from tilegen.spec.absent import refuse_later
 from tilegen.spec.data import ArriveStatement, CommitStatement, FollowStatement, WaitStatement
 from tilegen.spec.expressions import read_condition, read_constant
 from tilegen.spec.findings import Findings, Flawed
@@ -27,9 +26,8 @@ from tilegen.spec.slots import find_declared, find_slot
 from tilegen.spec.surroundings import Surroundings
 from tilegen.spec.terms import SlotName
 
-# What a spec calls the queues that it waits for.
+# What a spec calls the queues that it waits for. One name stands for loads from tensor memory and stores to it.
 QUEUE_WORDS = {queue.word: queue.name for queue in QUEUES.values() if queue.word in PendingFields.model_fields}
-_TENSOR_WORD = QUEUES[TENSOR_LOADS].word  # of queues that a copy of tensor memory itself waits for
 
 
 def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> CommitStatement | None:
@@ -72,23 +70,24 @@ def read_wait(node: Mapping, names: Names, around: Surroundings) -> WaitStatemen
     mark = span(key, what.mark)
     if not isinstance(what, Mapping):
         return WaitStatement(read_constant(what, outer, "the number of groups"), condition, mark)
-    if "barrier" in what or not any(word in what for word in (*PendingFields.model_fields, _TENSOR_WORD)):
+    if "barrier" in what or not any(word in what for word in PendingFields.model_fields):
         named = check_fields(what, AwaitedFields, "this wait", findings, key)
         slot = what.get("barrier")
         if named is None or not isinstance(slot, Scalar):
             return None
         found = find_slot(slot.passage, outer, around.register, around.terms)
         return WaitStatement(0, condition, mark, found)
-    if _TENSOR_WORD in what:
-        fix = "leave it out: a copy or a cast waits for its own"
-        raise refuse_later("a wait for loads or stores of tensor memory", what.key(_TENSOR_WORD), fix)
     if check_fields(what, PendingFields, "this wait", findings, key) is None:
         return None
     (word, pending), *others = what.entries
     if others:
         raise Flawed("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
     queue = QUEUE_WORDS[word.text]
-    return WaitStatement(read_constant(pending, outer, "the number of groups"), condition, mark, queue=queue)
+    left = read_constant(pending, outer, "the number of groups")
+    if left and not QUEUES[queue].commit:
+        message = f"a wait for copies of tensor memory is for all of them, not for all but {left}"
+        raise Flawed("TG106", message, pending.mark, "write 0")
+    return WaitStatement(left, condition, mark, queue=queue)
 
 
 def read_follow(node: Mapping, around: Surroundings) -> FollowStatement:

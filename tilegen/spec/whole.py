@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tilegen import layouts
 from tilegen.near_words import suggest
-from tilegen.spec.absent import refuse_later
+from tilegen.spec.absent import refuse_later_fields
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
 from tilegen.spec.findings import Findings, Flawed, Passage, raise_flaw, shorten
@@ -25,9 +25,7 @@ def read_whole(key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findi
 
     Reported are TG105 and TG205, for its operands. Raised first is TG190, for a field that comes later.
     """
-    later = [name for name in form.later if isinstance(node, Mapping) and name in node]
-    if later and isinstance(node, Mapping):
-        raise refuse_later(f"'{later[0]}' of {key.text}", node.key(later[0]), form.later[later[0]])
+    refuse_later_fields(node, form.later, key.text)
     fields = check_fields(node, form.model, key.text, findings, key.mark)
     if fields is None or not isinstance(node, Mapping):
         return None

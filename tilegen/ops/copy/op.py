@@ -24,7 +24,18 @@ from tilegen.ops.pins import CopyWidth, Pad, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.ops.tensor_copies import plan_tensor_copy, refuse_tensor_copy
 from tilegen.ops.tensor_moves import flow_of_sides, is_of_cells, need_cells, plan_cells, refuse_cells
-from tilegen.plan import CP_ASYNC, TENSOR_COPY, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot, find_box_type
+from tilegen.plan import (
+    CP_ASYNC,
+    TENSOR_COPY,
+    TENSOR_LOAD,
+    TENSOR_STORE,
+    TMA_LOAD,
+    TMA_MULTICAST,
+    TMA_STORE,
+    Arrive,
+    Slot,
+    find_box_type,
+)
 from tilegen.spaces import GLOBAL, SHARED, Space
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
@@ -117,7 +128,8 @@ def _queue_of(call: Call) -> str:
     if not is_asynchronous(call):
         return ""
     if is_of_cells(call):
-        return TENSOR_COPY.queue
+        ways = (row for row in (TENSOR_LOAD, TENSOR_STORE) if row.moves(*_spaces(call)))
+        return next(ways, TENSOR_COPY).queue
     if call.barrier is not None and call.fields.variant != "cp_async":
         return TMA_LOAD.queue
     return TMA_STORE.queue if TMA_STORE.moves(*_spaces(call)) else CP_ASYNC.queue
@@ -318,6 +330,14 @@ def _plan_tma(call: Call, context: Context) -> Planned:
     return plan_load(context, call, src, dst, context.barriers[call.barrier.name])
 
 
+def _refuse_cells(call: Call, context: Context) -> str | None:
+    if (reason := refuse_cells(call, context)) is not None:
+        return reason
+    if call.barrier is not None:
+        return "it reports to no mbarrier: 'async: true', and 'wait: {tmem: 0}' behind it"
+    return "it does not update memory atomically" if call.accumulates else refuse_update(call, context.arch)
+
+
 _UPDATING = ("reg", "gmem_smem", "smem_smem", "gmem_gmem", "scalar")  # variants whose threads update dst atomically
 
 
@@ -331,8 +351,8 @@ def _synchronous(
             return "it is not asynchronous"
         if call.accumulates and name not in _UPDATING:
             return "it does not update memory atomically"
-        if is_of_cells(call) != (name == "tensor"):
-            return "threads address no tensor memory" if is_of_cells(call) else "neither side is in tensor memory"
+        if is_of_cells(call):
+            return "threads address no tensor memory"
         return refuse(call, context) or refuse_update(call, context.arch)
 
     return Variant(name, priority, refuse_others, plan, pins=pins)
@@ -350,7 +370,7 @@ _VARIANTS = (
     _synchronous("row_vectors", 10, _refuse_row_vectors, _plan_row_vectors, "width"),
     _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
     _synchronous("scalar", 0, _refuse_scalar, _plan_scalar, *_TILED),
-    _synchronous("tensor", 20, refuse_cells, lambda call, context: plan_cells(context, call)),
+    Variant("tensor", 20, _refuse_cells, lambda call, context: plan_cells(context, call)),
     Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async, pins=_TILED),
     Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_layout),
     Variant("tensor_copy", 20, refuse_tensor_copy, lambda call, context: plan_tensor_copy(context, call)),

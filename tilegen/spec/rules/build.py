@@ -138,8 +138,8 @@ BUILD_RULES = {
     "TG304": Rule(
         "a commit or a wait, and no asynchronous copy or product",
         "Groups are of copies and of products by wgmma that say 'async: true'. Everything else is done when its "
-        "threads go on. Where a kernel has both, commits and waits say so: 'commit: mma', 'wait: {cp_async: 1}'. Of "
-        "products into tensor memory, 'commit: {barrier: NAME}' in their role arrives there when they are done.",
+        "threads go on. Where a kernel has both, commits and waits say so: 'commit: mma', 'wait: {cp_async: 1}', "
+        "'wait: {tmem: 0}'. 'commit: {barrier: NAME}' is for products into tensor memory, in their role.",
         _kernel(_IN, "  - wait: 0\n", _SYNC, _OUT),
         _kernel(_ASYNC, "  - commit\n  - wait: 0\n", _SYNC, _OUT),
     ),
