@@ -13,10 +13,9 @@ from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import Index, mul
 from tilegen.kept import keep
 from tilegen.layouts.core.cells import COLUMN_BYTES
-from tilegen.ops.mma.descriptors import WIDE_SWIZZLE
 from tilegen.ops.operand import memory_of, tensor_memory_of
 from tilegen.plan import ADDRESS_BYTES, BARRIER_BYTES, TMA_ALIGN_BYTES, Memory, Role, Sync, flatten
-from tilegen.plan.descriptors import GROUP, WIDE_ELEM_BYTES, WIDE_ROW_BYTES
+from tilegen.plan.descriptors import GROUP, WIDE_BYTES, WIDE_ELEM_BYTES, WIDE_ROW_BYTES
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
@@ -212,7 +211,9 @@ def _alignment(buffer: Buffer, spec: Spec) -> int:
         return least
     size = DTYPES[buffer.dtype].bytes
     period: int = size << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
-    if swizzle == WIDE_SWIZZLE and size == WIDE_ELEM_BYTES and any(b.traits.has_cells for b in spec.buffers):
+    chunk, row = size << swizzle.per_element, size << swizzle.per_element + swizzle.swizzle_len
+    has_cells = any(b.traits.has_cells for b in spec.buffers)
+    if has_cells and (size, chunk, row) == (WIDE_ELEM_BYTES, WIDE_BYTES, WIDE_ROW_BYTES):
         period = max(period, GROUP * WIDE_ROW_BYTES)
     return max(least, min(1024, period))
 
