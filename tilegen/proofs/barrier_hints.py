@@ -19,8 +19,9 @@ def say_stuck(spec: Spec, name: str) -> str:
     if not arriving:
         return "start the copies that it waits for before it, in every trip"
     is_open = any(b.open for b in spec.barriers if b.name == name)
+    is_of_products = any(a.landed for a in outline(spec).find(ArriveStatement) if a.barrier.name == name)
     filled, awaited = _named_by(spec, waiting, ArriveStatement, Call), _named_by(spec, arriving, WaitStatement)
-    if not is_open and set(filled) & set(awaited):
+    if not (is_open or is_of_products) and set(filled) & set(awaited):
         return f"declare '{name}' with 'open: true': its first round is then free"
     return f"arrive at '{name}' before it, in every trip"
 
