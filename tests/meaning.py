@@ -446,11 +446,6 @@ def dequantize_nf4(codes: Array, scales: Array, book: Array) -> Array:
     return book[pairs] * scales
 
 
-@means({"M": 5, "K": 88}, {"M": 1, "K": 8}, {"M": 9, "K": 1032})
-def permute_columns(X: Array, order: Array) -> Array:
-    return X[:, order.astype(np.int64)]
-
-
 @means({"N": 8}, {"N": 2056}, {"N": 4096})
 def dropout(X: Array, seed: int, stream: int, offset: int, keep: int, scale: float) -> Array:
     """Of Philox's words, four of each block, those that are less than ``keep`` keep their elements."""

@@ -14,14 +14,14 @@ from typing import Any
 
 from tests.oracles.affine import Affine, NotAffine, ask, isl
 from tilegen.index import Index, Var, mod, substitute
-from tilegen.layouts import row_major
+from tilegen.layouts import Iter, TileLayout, row_major
 from tilegen.ops import ALL_OPS, expand_spec
 from tilegen.plan import Param
 from tilegen.proofs.owned_boxes import Owned, written_boxes
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec import load
 from tilegen.spec.auto import AUTO
-from tilegen.spec.data import Spec
+from tilegen.spec.data import Buffer, Spec
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,16 @@ class Owners:
 
 
 def read_spec(path: Path) -> Spec:
-    """A spec for its global arrays alone: layouts that would be chosen, which takes long, are row-major instead."""
+    """A spec for its global arrays alone: layouts that would be chosen, which takes long, are row-major instead, in tensor
+    memory an element.
+    """
     spec = expand_spec(load(path, ALL_OPS))
-    buffers = (replace(b, layout=row_major(b.shape)) if b.layout is AUTO else b for b in spec.buffers)
+    buffers = (replace(b, layout=_lay_out(b)) if b.layout is AUTO else b for b in spec.buffers)
     return replace(spec, buffers=tuple(buffers))
+
+
+def _lay_out(buffer: Buffer) -> TileLayout:
+    return TileLayout((Iter(1, 1, "TCol"),)) if buffer.traits.has_cells else row_major(buffer.shape)
 
 
 def list_owners(spec: Spec, name: str) -> Owners:

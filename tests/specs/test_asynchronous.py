@@ -124,7 +124,7 @@ def test_copies_of_other_threads_or_conditions_arrive_for_themselves(other: str)
 def test_commits_and_waits_are_not_blamed_for_a_copy_that_was_refused() -> None:
     text = kernel('  - copy: {src: "s[0:4]", dst: "s[4:8]", async: true}', "  - commit", "  - wait: 0", OUT)
     (only,) = refusal_of(TilegenError, build, text).diagnostics
-    assert only.code == "TG301" and only.message.endswith("reg_reg, scalar, tensor: it is not asynchronous")
+    assert only.code == "TG301" and only.message.endswith("reg_reg, scalar: it is not asynchronous")
 
 
 def test_shared_memory_that_mbarriers_overflow_is_said_at_a_buffer() -> None:

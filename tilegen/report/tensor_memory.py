@@ -144,12 +144,12 @@ def draw_map(found: Mapping[str, Any]) -> list[str]:
 
     >>> half = {"lanes": [[0, 63]], "columns": [[0, 19]], "first_column": 0, "taken": 20, "buffer": "acc"}
     >>> print("\\n".join(draw_map({"lanes": 128, "columns": 64, "allocated": 32, "buffers": [half]})))
-    each character: 16 lanes x 8 columns; A: acc, small where a part is filled; . allocated, _ free
+    each character is 16 lanes x 8 columns; A: acc, small where a part is filled; . allocated, _ free
     lanes 0-63    AAa.____
     lanes 64-127  ....____
     """
     names = ", ".join(f"{_letter(k)}: {b['buffer']}" for k, b in enumerate(found["buffers"]))
-    unit = f"each character: {LANES_DRAWN} lanes x {COLUMNS_DRAWN} columns"
+    unit = f"each character is {LANES_DRAWN} lanes x {COLUMNS_DRAWN} columns"
     head = f"{unit}; {names}, small where a part is filled; . allocated, _ free"
     lines: list[tuple[int, str]] = []  # the first lane, and what is drawn
     for lane in range(0, found["lanes"], LANES_DRAWN):
