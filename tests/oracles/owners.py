@@ -43,8 +43,8 @@ class Owners:
 
 
 def read_spec(path: Path) -> Spec:
-    """A spec for its global arrays alone: layouts that would be chosen, which takes long, are row-major instead, in tensor
-    memory an element.
+    """A spec for its global arrays alone: layouts that would be chosen, which takes long, are row-major; in tensor
+    memory all is one element.
     """
     spec = expand_spec(load(path, ALL_OPS))
     buffers = (replace(b, layout=_lay_out(b)) if b.layout is AUTO else b for b in spec.buffers)
