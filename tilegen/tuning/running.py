@@ -25,7 +25,7 @@ from tilegen.tuning.tasks import build_task, time_task, vary_task
 FINALISTS = 4  # take turns once more at the end, beside what a plain build is
 _FINAL_TIMES = 2  # as many rounds as before
 _LOOK_SECONDS = 0.25
-_WORDS_SECONDS = 1.0
+_WORDS_SECONDS = 5.0
 _AHEAD = 2  # candidates that are built for each device beside the one that is timed
 _MOST_LOST = 5  # times that processes end, with nothing measured between them
 _EXTRA_SECONDS = 120.0  # of a task beyond its limit, before it counts as lost

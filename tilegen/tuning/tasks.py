@@ -29,7 +29,8 @@ from tilegen.tuning.meters import Asked, Bench, Faulted, Meter, Prepared, Timing
 TOPIC = "tilegen-tune"  # of events: the last words of a process that leaves
 _HUNG, _FAULTED = 3, 4  # exit codes
 _OPEN_SECONDS = 120.0
-_SECONDS_FOR_WORDS = 1.0  # until the scheduler has them
+_SECONDS_FOR_WORDS = 1.0  # until the scheduler has them, once they are sent
+_MOST_SECONDS_TO_SEND = 10.0  # where other processes have the processor
 _BACKSTOP_SECONDS = 5.0  # later, where no thread of Python runs any more
 _benches: dict[Meter, Bench] = {}  # of this process
 
@@ -131,10 +132,20 @@ def _open_nothing() -> Any:
     return open(os.devnull, "w")  # faulthandler keeps its number: it stays open
 
 
+def _wait_for_sending(worker: Any) -> None:
+    """Until the loop of a worker has sent what it was given to send, but not for ever."""
+    until, is_given = time.monotonic() + _MOST_SECONDS_TO_SEND, threading.Event()
+    worker.loop.add_callback(is_given.set)  # behind what was logged
+    is_given.wait(_MOST_SECONDS_TO_SEND)
+    while worker.batched_stream.buffer and time.monotonic() < until:
+        time.sleep(_SECONDS_FOR_WORDS / 20)
+
+
 def _leave(worker: Any, key: str, outcome: str, message: str, code: int) -> None:
     """Say why, and end the process at once: nothing here waits for a device that does not answer."""
     try:
         worker.log_event(TOPIC, {"key": key, "outcome": outcome, "message": message})
+        _wait_for_sending(worker)
         time.sleep(_SECONDS_FOR_WORDS)
     finally:
         os._exit(code)
