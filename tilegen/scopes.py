@@ -13,6 +13,7 @@ from tilegen.index import Index, Var, bound, less
 CTA_AXES = ("bx", "by", "bz")
 CLUSTER_AXES = ("cbx", "cby", "cbz")
 COUNT_AXES = ("bx_count", "by_count", "bz_count")  # how many CTAs there are along each
+Cta = tuple[int, int, int]  # by its place in the grid
 GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CTAs in x, y, z: CUDA Programming Guide, technical specifications, all archs
 
 
@@ -136,3 +137,21 @@ def instance_of(scope: str, role_threads: int) -> tuple[Index, int]:
     row = SCOPES[scope]
     count = -(-role_threads // row.size(role_threads))
     return (Var(row.axes[0], count) if count > 1 else 0), count
+
+
+def whole_clusters(ctas: Sequence[Sequence[int]], cluster: Cta) -> tuple[Cta, ...]:
+    """The CTAs, missing axes 0, with every other CTA of their clusters: a cluster barrier waits for all.
+
+    >>> whole_clusters([(3,)], (2, 1, 1))
+    ((2, 0, 0), (3, 0, 0))
+    """
+    padded = [(*cta, 0, 0, 0)[:3] for cta in ctas]
+    if cluster == (1, 1, 1):
+        return tuple({(x, y, z): None for x, y, z in padded})
+    offsets = [(x, y, z) for z in range(cluster[2]) for y in range(cluster[1]) for x in range(cluster[0])]
+    found: dict[Cta, None] = {}
+    for cta in padded:
+        for offset in offsets:
+            x, y, z = (c // n * n + o for c, n, o in zip(cta, cluster, offset, strict=True))
+            found[x, y, z] = None
+    return tuple(found)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.faults.verdicts import proof_code
+from tests.interpret.orders import search_orders
 from tests.interpret.tensor_plans import AFTER, BEFORE, elected, tensor_memory
 from tilegen.index import Var, equal
 from tilegen.interpret import interpret
@@ -113,21 +114,7 @@ def number_of(cta: int, barrier: int, slot: int) -> int:
 
 def is_bad(program: Program, most: int = 40_000) -> str | None:
     """What goes wrong in some order, "" for nothing; None where there are too many."""
-    seen, stack = {State()}, [State()]
-    while stack:
-        if len(seen) > most:
-            return None
-        state = stack.pop()
-        after = list(next_states(state, program))
-        if not after and any(at < len(own) for at, own in zip(state.at, program, strict=True)):
-            return "deadlock"
-        for found in after:
-            if isinstance(found, str):
-                return found
-            if found not in seen:
-                seen.add(found)
-                stack.append(found)
-    return ""
+    return search_orders(State(), program, lambda state: next_states(state, program), most)
 
 
 def put(values: tuple, at: int, value: object) -> tuple:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from tests.interpret.orders import search_orders
 from tilegen.index import Var, equal
 from tilegen.interpret import FaultFound, interpret
 from tilegen.plan import (
@@ -81,19 +82,7 @@ def is_bad(program: Program, arrivals: tuple[int, ...]) -> str:
         (0,) * roles, (none,) * actors, arrivals, (0,) * len(arrivals), (none,) * len(arrivals),
         (none,) * len(arrivals), ((-1, 0),) * (3 * LANES), (none,) * (3 * LANES), (),
     )  # fmt: skip
-    seen, stack = {first}, [first]
-    while stack:
-        state = stack.pop()
-        after = list(_next_states(state, program, arrivals))
-        if not after and any(at < len(own) for at, own in zip(state.at, program, strict=True)):
-            return "deadlock"
-        for found in after:
-            if isinstance(found, str):
-                return found
-            if found not in seen:
-                seen.add(found)
-                stack.append(found)
-    return ""
+    return search_orders(first, program, lambda state: _next_states(state, program, arrivals)) or ""
 
 
 def _next_states(state: State, program: Program, arrivals: tuple[int, ...]) -> Iterator[State | str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.faults.verdicts import proof_code
+from tests.interpret.orders import search_orders
 from tests.interpret.tensor_plans import AFTER, BEFORE, elected, tensor_memory
 from tilegen.index import Var, equal
 from tilegen.interpret import interpret
@@ -95,19 +96,7 @@ class State:
 def is_bad(program: Program, barriers: int) -> str:
     """What goes wrong in some order, "" for nothing."""
     first = State(phase=(0,) * barriers, told=(0,) * barriers)
-    seen, stack = {first}, [first]
-    while stack:
-        state = stack.pop()
-        after = list(_next_states(state, program))
-        if not after and any(at < len(own) for at, own in zip(state.at, program, strict=True)):
-            return "deadlock"
-        for found in after:
-            if isinstance(found, str):
-                return found
-            if found not in seen:
-                seen.add(found)
-                stack.append(found)
-    return ""
+    return search_orders(first, program, lambda state: _next_states(state, program)) or ""
 
 
 def _put(values: tuple, at: int, value: object) -> tuple:

@@ -12,10 +12,10 @@ import numpy as np
 from tests.faults.texts import change_text
 from tilegen.dtypes import numpy_dtype
 from tilegen.gpu import POISON, find_compilers, print_ptx
-from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Plan
 from tilegen.ptx import KernelText, parse_kernel, read_launch, run_kernel
 from tilegen.render import launch_info, render
+from tilegen.scopes import whole_clusters
 
 PINNED = "NVRTC 13.5"  # as the extra ``ptx`` of pyproject.toml has it: another release prints other PTX
 COMPILER = str(find_compilers()[0].version) if find_compilers() else "no compiler"

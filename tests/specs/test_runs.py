@@ -15,11 +15,11 @@ from specs.kernels import Draft, every_spec, small_spec
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import evaluate
 from tilegen.interpret import corners
-from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Memory
 from tilegen.proofs.floats import FloatRun, compare_floats, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import inputs_of, parameter_cases
 from tilegen.reference import Input, run_reference
+from tilegen.scopes import whole_clusters
 from tilegen.spec.outline import launch_of
 
 pytestmark = requires_runner

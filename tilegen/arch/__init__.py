@@ -18,6 +18,7 @@ ARCHES: dict[str, Arch] = {
         blackwell.SM_120,
     )
 }  # fmt: skip
+WITH_TENSOR_MEMORY = tuple(name for name, arch in ARCHES.items() if arch.tensor_memory is not None)
 DEFAULT_ARCH = "sm_90"  # of a spec that names none
 
-__all__ = ["ARCHES", "DEFAULT_ARCH", "Arch", "occupancy"]
+__all__ = ["ARCHES", "DEFAULT_ARCH", "WITH_TENSOR_MEMORY", "Arch", "occupancy"]

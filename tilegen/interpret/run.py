@@ -17,10 +17,10 @@ from tilegen.interpret.machine import Machine
 from tilegen.interpret.phases import count_agents
 from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
-from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
+from tilegen.interpret.threads import Array, Crew, Cta, muster
 from tilegen.interpret.updated import Contributions
 from tilegen.plan import Await, Plan, Role, default_values
-from tilegen.scopes import cta_variables, thread_variables
+from tilegen.scopes import cta_variables, thread_variables, whole_clusters
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What touches tensor memory, by the module that means it, which kernels without tensor memory do not load."""
+"""Steps on tensor memory. The modules that carry them out are loaded where a kernel has such steps."""
 
 from __future__ import annotations
 

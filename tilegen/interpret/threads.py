@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -346,24 +345,6 @@ class Group:
             return None
         here = np.bincount(self.warp, minlength=len(self.crew.lanes_of))
         return int(np.flatnonzero((here < self.crew.lanes_of)[self.warp])[0])
-
-
-def whole_clusters(ctas: Sequence[Sequence[int]], cluster: Cta) -> tuple[Cta, ...]:
-    """The CTAs, missing axes 0, with every other CTA of their clusters: a cluster barrier waits for all.
-
-    >>> whole_clusters([(3,)], (2, 1, 1))
-    ((2, 0, 0), (3, 0, 0))
-    """
-    padded = [(*cta, 0, 0, 0)[:3] for cta in ctas]
-    if cluster == (1, 1, 1):
-        return tuple({(x, y, z): None for x, y, z in padded})
-    offsets = [(x, y, z) for z in range(cluster[2]) for y in range(cluster[1]) for x in range(cluster[0])]
-    found: dict[Cta, None] = {}
-    for cta in padded:
-        for offset in offsets:
-            x, y, z = (c // n * n + o for c, n, o in zip(cta, cluster, offset, strict=True))
-            found[x, y, z] = None
-    return tuple(found)
 
 
 def muster(crew: Crew, role: Role, first: int) -> tuple[Group, dict[str, Any]]:

@@ -7,7 +7,6 @@ from itertools import permutations
 from typing import Any
 from typing import Literal as Word
 
-import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic import Element, Literal, Node
@@ -27,7 +26,6 @@ from tilegen.ops.pins import MostWidth, Pad, Several, SharePin
 from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields, list_fields, name_of_result, operand_field
-from tilegen.spec.formulas import coordinate
 from tilegen.spec.pads import is_clipped
 from tilegen.spec.shapes import ELSEWHERE, align_shapes, drop_ones, is_same_place
 
@@ -105,18 +103,13 @@ def evaluate_call(
     """A tree over what a call's expression names, over a region of a shape, instances first, in ``dtype``."""
     expression = call.expression
     assert expression is not None
-    rank, elements = len(shape), []
+    elements = []
     for name, region in expression.operands.items():
         own = values[operand_field(name)]
         aligned = align_shapes(region.shape, shape)
         assert aligned is not None
         elements.append(own.reshape(-1, *(1 if d is None else region.shape[d] for d in aligned)))
-    axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
-    coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
-    wholes = [here.whole(x, coordinates, rank) for x in expression.wholes]
-    computed = here.domain.compute(tree, elements, wholes, here.scalars, dtype)
-    count = len(here.env["instance"])
-    return np.broadcast_to(computed, (count, *shape))
+    return here.compute(tree, elements, expression.wholes, shape, dtype)
 
 
 def measure_trees(

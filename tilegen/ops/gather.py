@@ -9,8 +9,7 @@ from pydantic import Field
 
 from tilegen.arithmetic.intervals import ValueRange, join_ranges
 from tilegen.errors import Flaw
-from tilegen.ops.computing import end_block, prepare_share, refuse_dtype, stretch
-from tilegen.ops.elementwise import name_of
+from tilegen.ops.computing import end_block, refuse_dtype, stretch
 from tilegen.ops.flows import Flow
 from tilegen.ops.holding import check_held_alike
 from tilegen.ops.index_places import (
@@ -19,14 +18,14 @@ from tilegen.ops.index_places import (
     find_place,
     find_target,
     lie_on_index,
+    plan_by_index,
     see_operand,
 )
 from tilegen.ops.indexed import check_axis, check_index, check_operands, evaluate_index, shape_of_call
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant, refuse_conversion
-from tilegen.ops.operand import Context
-from tilegen.ops.ownership import own
+from tilegen.ops.operand import Context, Operand
+from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import MostWidth, SharePin
-from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
 from tilegen.plan import Block, Move
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields, operand_field
@@ -114,22 +113,15 @@ def _refuse(call: Call, context: Context) -> str | None:
 
 def _plan(call: Call, context: Context) -> Planned:
     assert call.expression is not None
-    shape, target, name = shape_of_call(call), find_target(call, context), name_of(call)
-    dst = stretch(context.operand(call, "dst", call.fields.cache), shape)
+    target = find_target(call, context)
+    dst = stretch(context.operand(call, "dst", call.fields.cache), shape_of_call(call))
     operands = (dst, *(see_operand(call, context, name) for name in call.expression.operands))
-    others = [o for o in operands if not o.memory.traits.is_held]
 
-    def prepare(share: Share) -> PreparedShare:
-        owned = own(context, share.owner, others)
-        if dst.memory.traits.is_held and dst != share.owner:
+    def check(owner: Operand, owned: Ownership) -> None:
+        if dst.memory.traits.is_held and dst != owner:
             check_held_alike(context, call.scope, owned, own(context, dst, []))
-        return prepare_share(
-            share, lambda cap: IndexLoop(context, call, owned, operands, cap, target),
-            lambda loop: _build(loop, name),
-        )  # fmt: skip
 
-    _, taken = choose_share(context, call, list_shares(context, call, operands, shape), prepare)
-    return Planned((taken.block,), taken.cost, taken.choices, taken.pins, (), taken.counted)
+    return plan_by_index(context, call, operands, target, _build, check)
 
 
 def _build(loop: IndexLoop, name: str) -> Block:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,15 +11,17 @@ import numpy as np
 from tilegen.arithmetic import Element, Node
 from tilegen.index import Index, Var, add, bound, evaluate, every, less, names_of, sub
 from tilegen.index.runs import counter
-from tilegen.ops.computing import Computed, ElementLoop
+from tilegen.ops.computing import Computed, ElementLoop, prepare_share
 from tilegen.ops.edges import edge_guard, guard_at, is_aligned, late_dims, may_pass_end
-from tilegen.ops.elementwise import measure_trees
+from tilegen.ops.elementwise import measure_trees, name_of
 from tilegen.ops.flows import Dims
 from tilegen.ops.indexed import align_in_call, axis_of, find_extent, index_dtype, shape_of_call
+from tilegen.ops.op import Planned
 from tilegen.ops.operand import STRETCHED, Context, Operand, ref_at
-from tilegen.ops.ownership import Ownership
+from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
 from tilegen.ops.thread_loop import over
-from tilegen.plan import Compute, Memory, Pick, Ref, Step, when
+from tilegen.plan import Block, Compute, Memory, Pick, Ref, Step, when
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import operand_field
 from tilegen.spec.formulas import coordinate
@@ -249,3 +251,24 @@ def find_place(loop: IndexLoop, index: Ref) -> Named:
     side = loop.distinct.index(target.operand)
     ref = loop.formals.see(side, ref_at(target.operand, loop.locate(loop.number)))
     return Named(Pick(target.index, index, target.known), ref, loop.guard(loop.number))
+
+
+def plan_by_index(
+    context: Context, call: Call, operands: Sequence[Operand], target: Target,
+    build: Callable[[IndexLoop, str], Block], check: Callable[[Operand, Ownership], None] = lambda owner, owned: None,
+) -> Planned:  # fmt: skip
+    """The cheapest way to share the elements of an index out, and the function that ``build`` makes of their loop.
+
+    ``check``: of who owns the elements, and as what, raises Refused where another operand is held otherwise.
+    """
+    others, name = [o for o in operands if not o.memory.traits.is_held], name_of(call)
+
+    def prepare(share: Share) -> PreparedShare:
+        owned = own(context, share.owner, others)
+        check(share.owner, owned)
+        return prepare_share(
+            share, lambda cap: IndexLoop(context, call, owned, operands, cap, target), lambda loop: build(loop, name)
+        )
+
+    _, taken = choose_share(context, call, list_shares(context, call, operands, shape_of_call(call)), prepare)
+    return Planned((taken.block,), taken.cost, taken.choices, taken.pins, (), taken.counted)

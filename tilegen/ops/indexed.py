@@ -15,7 +15,6 @@ from tilegen.index import Index
 from tilegen.ops.op import Array, Here
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import operand_field
-from tilegen.spec.formulas import coordinate
 
 
 def axis_of(call: Call) -> int:
@@ -181,14 +180,9 @@ def evaluate_tree(call: Call, tree: Node, values: Mapping[str, Array], here: Her
         aligned = align_in_call(call, region)
         lengths = [1 if k is None else n for k, n in zip(aligned, shape, strict=True)]
         elements.append(values[operand_field(name)].reshape(-1, *lengths))
-    axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
-    coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
-    wholes = [here.whole(x, coordinates, len(shape)) for x in expression.wholes]
     if isinstance(tree, Element) and tree.dtype == dtype:
-        found = elements[tree.number]
-    else:
-        found = here.domain.compute(tree, elements, wholes, here.scalars, dtype)
-    return np.broadcast_to(found, (len(here.env["instance"]), *shape))
+        return here.stretch(elements[tree.number], shape)
+    return here.compute(tree, elements, expression.wholes, shape, dtype)
 
 
 def evaluate_index(call: Call, values: Mapping[str, Array], here: Here) -> Array:

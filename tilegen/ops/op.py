@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.arithmetic import Domain
+from tilegen.arithmetic import Domain, Node
 from tilegen.arithmetic.intervals import ValueRange
 from tilegen.decisions import Choice, Cost
 from tilegen.dtypes import FACTOR
@@ -21,6 +21,7 @@ from tilegen.ops.operand import Context, CountedSteps
 from tilegen.plan import Instruction, Memory, Step
 from tilegen.spec.data import Buffer, Call, Region, Spec, WholeCall
 from tilegen.spec.form import OpForm, WholeForm
+from tilegen.spec.formulas import coordinate
 from tilegen.spec.program import Program
 
 Array = NDArray[Any]
@@ -97,6 +98,19 @@ class Here:
         named = {v.name for v in variables(x)} if not isinstance(x, int) else set()
         env = {n: self._spread(self.env[n], rank) for n in named if n in self.env}
         return np.asarray(evaluate(x, env | {n: c for n, c in coordinates.items() if n in named}))
+
+    def compute(
+        self, tree: Node, elements: Sequence[Array], wholes: Sequence[Index], shape: tuple[int, ...], dtype: str
+    ) -> Array:  # fmt: skip
+        """A tree over elements that stretch to a shape, instances first, in ``dtype``; ``wholes``: its integers."""
+        axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
+        coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
+        numbers = [self.whole(x, coordinates, len(shape)) for x in wholes]
+        return self.stretch(self.domain.compute(tree, elements, numbers, self.scalars, dtype), shape)
+
+    def stretch(self, values: Array, shape: tuple[int, ...]) -> Array:
+        """Values over a shape, of all instances."""
+        return np.broadcast_to(values, (len(self.env["instance"]), *shape))
 
     def _spread(self, value: Any, rank: int) -> Any:
         return value.reshape(-1, *[1] * rank) if isinstance(value, np.ndarray) else value

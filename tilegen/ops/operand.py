@@ -10,6 +10,7 @@ from math import prod
 
 from tilegen import layouts
 from tilegen.arch import Arch
+from tilegen.arch.data import TensorMemory
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.count import Counted, cost_of, count_access
 from tilegen.decisions import Cost
@@ -353,6 +354,11 @@ def tensor_memory_of(buffer: Buffer, column: int, allocated: int) -> Memory:
         buffer.name, buffer.dtype, (lanes, elems), (pitch, 1), buffer.scope, offset_bytes=column * COLUMN_BYTES,
         align_bytes=4, note=note,
     )  # fmt: skip
+
+
+def bind_alone(region: Region) -> Operand:
+    """A region of tensor memory, as if its buffer had all columns."""
+    return bind(region, tensor_memory_of(region.buffer, 0, TensorMemory().columns))
 
 
 def is_swizzled(buffer: Buffer) -> bool:

@@ -10,8 +10,7 @@ from pydantic import Field
 from tilegen.arithmetic import Element
 from tilegen.errors import Flaw
 from tilegen.ops.accumulating import AccumulateField, check_accumulate, refuse_update
-from tilegen.ops.computing import prepare_share, refuse_dtype
-from tilegen.ops.elementwise import name_of
+from tilegen.ops.computing import refuse_dtype
 from tilegen.ops.flows import Flow
 from tilegen.ops.index_places import (
     IndexLoop,
@@ -19,6 +18,7 @@ from tilegen.ops.index_places import (
     find_place,
     find_target,
     lie_on_index,
+    plan_by_index,
     see_operand,
 )
 from tilegen.ops.indexed import (
@@ -33,9 +33,7 @@ from tilegen.ops.indexed import (
 )
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import Context
-from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import MostWidth, SharePin
-from tilegen.ops.shares import PreparedShare, Share, choose_share, list_shares
 from tilegen.plan import Block, Move, when
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields, operand_field
@@ -124,20 +122,9 @@ def _refuse(call: Call, context: Context) -> str | None:
 
 def _plan(call: Call, context: Context) -> Planned:
     assert call.expression is not None
-    shape, target = shape_of_call(call), find_target(call, context)
+    target = find_target(call, context)
     sources = tuple(see_operand(call, context, name) for name in call.expression.operands)
-    others = [o for o in sources if not o.memory.traits.is_held]
-    name = name_of(call)
-
-    def prepare(share: Share) -> PreparedShare:
-        owned: Ownership = own(context, share.owner, others)
-        return prepare_share(
-            share, lambda cap: IndexLoop(context, call, owned, sources, cap, target),
-            lambda loop: _build(loop, name),
-        )  # fmt: skip
-
-    _, taken = choose_share(context, call, list_shares(context, call, sources, shape), prepare)
-    return Planned((taken.block,), taken.cost, taken.choices, taken.pins, (), taken.counted)
+    return plan_by_index(context, call, sources, target, _build)
 
 
 def _build(loop: IndexLoop, name: str) -> Block:

@@ -51,6 +51,7 @@ from tilegen.plan.steps import (
     Tma,
     Wait,
     When,
+    list_ranks,
 )
 
 
@@ -262,8 +263,7 @@ def _of_tma(step: Tma) -> Effects:
     elems = step.map.box_bytes // step.map.memory.elem_bytes
     touches = [Touch(refs[o.field], o.use, BOX, elems, True, step.map) for o in step.instruction.operands]
     slots = (step.done,) if step.done else ()
-    ranks = (*((step.peers.first,) if step.peers else ()), *(() if step.rank is None else (step.rank,)))
-    return Effects(step.instruction, _in_order(touches), (*step.at, *ranks), slots, (step.map,))
+    return Effects(step.instruction, _in_order(touches), (*step.at, *list_ranks(step)), slots, (step.map,))
 
 
 def _in_order(touches: list[Touch]) -> tuple[Touch, ...]:
@@ -300,11 +300,6 @@ def _of_pick(step: Pick) -> Effects:
     return Effects(PICK, (Touch(step.src, READS, THREAD, 1),))
 
 
-def _of_arrive(step: Arrive) -> Effects:
-    ranks = (*(() if step.rank is None else (step.rank,)), *((step.peers.first,) if step.peers else ()))
-    return Effects(expressions=ranks, slots=(step.slot,))
-
-
 def _of_sync(step: Sync) -> Effects:
     return Effects(axes=("wgid",) if step.scope == "warpgroup" else ())  # which named barrier of the CTA it is
 
@@ -331,7 +326,7 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
     Follow: lambda step: Effects(),
-    Arrive: _of_arrive,
+    Arrive: lambda step: Effects(expressions=list_ranks(step), slots=(step.slot,)),
     Await: lambda step: Effects(expressions=(step.parity,), slots=(step.slot,)),
     Stamp: lambda step: Effects(),
 }

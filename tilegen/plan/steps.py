@@ -342,6 +342,12 @@ Step = Union[  # noqa: UP007 - a runtime alias
 ]
 
 
+def list_ranks(step: Tma | Arrive) -> tuple[Index, ...]:
+    """The expressions by which a step names other CTAs of the cluster: the first of its peers, or a rank."""
+    named = (step.peers.first if step.peers else None, step.rank)
+    return tuple(x for x in named if x is not None)
+
+
 # ---- building
 def let(name: str, value: Index, floor: int | None = None) -> Let:
     """A constant of the kernel, its range and step inferred from its value; where it stands it is ``floor`` or more.

@@ -27,7 +27,7 @@ from tilegen.index.recurrences import Recurrence, Trips, join_recurrences, pick_
 from tilegen.index.rows import Ints, distinct_rows
 from tilegen.index.runs import counter
 from tilegen.interpret import corners
-from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.columns import Column, Observation, list_observations, names_in, settle
 from tilegen.proofs.observed import ranks_of
@@ -38,7 +38,7 @@ from tilegen.proofs.relative_places import stays_within
 from tilegen.proofs.self_overlap import find_self_overlap
 from tilegen.proofs.shown_overlaps import ShownOverlap, find_shown_overlaps
 from tilegen.proofs.table import Case, Filled, Namer, Table, number_rows, spread
-from tilegen.scopes import CTA_AXES
+from tilegen.scopes import CTA_AXES, whole_clusters
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 

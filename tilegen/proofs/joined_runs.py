@@ -14,12 +14,13 @@ from tilegen.arithmetic.modular import Modular
 from tilegen.errors import ProofError
 from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import SizedCtas, interpret_sizes, may_join_sizes
-from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
 from tilegen.proofs.meaning import compare_outcome, list_apart, proving_domain, proving_inputs
 from tilegen.proofs.run_integers import find_run
 from tilegen.proofs.runs import ProofRun, check_run, count_run
 from tilegen.proofs.trips import has_room, is_affordable
+from tilegen.scopes import whole_clusters
 from tilegen.spec.data import Spec
 
 Checked = tuple[int, Trips]  # the steps that a run took, and the trips that it made

@@ -17,7 +17,7 @@ from tilegen.index import evaluate
 from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Record, interpret, record
 from tilegen.interpret.run import Outcome
-from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.interpret.threads import Cta
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
@@ -27,6 +27,7 @@ from tilegen.proofs.described_faults import describe_fault
 from tilegen.proofs.fillings import fill_largest
 from tilegen.proofs.run_integers import find_run
 from tilegen.reference import Array, Input, Writes, run_with_writers
+from tilegen.scopes import whole_clusters
 from tilegen.spec.data import Spec, WholeCall
 from tilegen.spec.outline import is_possible, outline
 

@@ -40,6 +40,7 @@ from tilegen.index.contents import SPREAD
 from tilegen.index.runs import counter
 from tilegen.kept import keep_of_two
 from tilegen.plan import Block, Compute, Let, Plan, Repeat, Step, Tma, Touch, Visit, begin, plain_name, walk
+from tilegen.plan.steps import list_ranks
 from tilegen.plan.walk import enter_repeat
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec, Statement
@@ -170,10 +171,8 @@ def slots_of(s: Statement) -> tuple[Index, ...]:
 
 
 def peers_of(step: Step) -> tuple[Index, ...]:
-    """Which CTAs get what a copy brings, beside its own, and the one that it is reported to."""
-    if not isinstance(step, Tma):
-        return ()
-    return (*((step.peers.first,) if step.peers else ()), *(() if step.rank is None else (step.rank,)))
+    """The ranks that say which other CTAs a load of TMA goes to, or reports to."""
+    return list_ranks(step) if isinstance(step, Tma) else ()
 
 
 @dataclass(frozen=True)

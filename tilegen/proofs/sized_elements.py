@@ -109,7 +109,7 @@ class _Elements:
         return own, own
 
     def mix(self, x: Element, sized: Index, some: Some | None) -> Index:
-        """What an element holds: a size if it is one of some, or is looked up by one that is."""
+        """The size that stands for an element where it is one of some, or one leads to it; else other contents."""
         if some is None or x.values.is_distinct:  # which are all unlike
             return sized
         own = self.find(x.array, x.values, x.place).name

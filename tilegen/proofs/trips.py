@@ -41,13 +41,13 @@ from tilegen.errors import Diagnostic
 from tilegen.index import Index, Var, bound, evaluate, names_of, substitute
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, join_recurrences
 from tilegen.interpret import corners
-from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.interpret.threads import Cta
 from tilegen.plan import Let, Plan, Repeat, Step, Wait, all_steps, default_values, effects
 from tilegen.proofs.boundary_sizes import largest_cases
 from tilegen.proofs.dependence_distance import Places
 from tilegen.proofs.looking import crowd_of, numbers_of, whole_grid
 from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, whole_clusters
 from tilegen.spec.data import Loop, Region, Spec
 from tilegen.spec.outline import is_possible, launch_of, outline
 

@@ -14,7 +14,7 @@ from tilegen.index import Index, Var, div, evaluate, mul, names_of, sub, substit
 from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, recurrence
 from tilegen.index.rows import distinct_rows
 from tilegen.interpret import corners
-from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.ops import WHOLE_OPS
 from tilegen.ops.strided import find_coordinates, find_offsets
@@ -24,7 +24,7 @@ from tilegen.proofs.meaning import compare_whole, proving_domain, proving_inputs
 from tilegen.proofs.observed import decisions_of, slots_of
 from tilegen.proofs.runs import ProofRun
 from tilegen.reference import Array, run_reference
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, whole_clusters
 from tilegen.spec.data import Call, Loop, Region, Spec
 from tilegen.spec.outline import Placed, launch_of, outline
 from tilegen.spec.pairs import PAIR

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,9 @@ from tilegen.ops import OPS
 from tilegen.ops.op import Here
 from tilegen.reference.machine import Array, CtaBatch
 from tilegen.reference.places import gather, scatter
+from tilegen.scopes import Cta, whole_clusters
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.pairs import PAIR
-
-Cta = tuple[int, int, int]
 
 
 def find_along(machine: CtaBatch, axis: int) -> Array:
@@ -42,10 +42,7 @@ def list_whole(spec: Spec, ctas: Sequence[Cta]) -> tuple[list[Cta], int]:
     """The CTAs, all of each cluster where those of one need each other, in order; and how many are one's."""
     if spec.cta_group < PAIR:
         return list(ctas), 1
-    x, y, z = spec.cluster
-    firsts = dict.fromkeys((a // x * x, b // y * y, c // z * z) for a, b, c in ctas)
-    own = [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
-    return [(a + i, b + j, c + k) for a, b, c in firsts for i, j, k in own], len(own)
+    return list(whole_clusters(ctas, spec.cluster)), prod(spec.cluster)
 
 
 def _list_both(machine: CtaBatch, env: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -58,7 +58,7 @@ def _find_allocator(plan: Plan) -> dict[str, Any]:
 
 
 def _list_uses(spec: Spec, plan: Plan, name: str) -> list[tuple[dict[str, Any], bool]]:
-    """Each op that names a buffer or a view of it, by field, and whether it writes; an op that adds writes."""
+    """The ops that name a buffer, or a view of it: each field, and whether the op writes there. What adds up writes."""
     found = []
     for number, (call, operation) in enumerate(zip(outline(spec).calls, plan.operations, strict=True), 1):
         warps = SCOPES[call.scope].size(spec.threads_of(call.role)) // SCOPES["warp"].threads

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from tilegen.index import Index, Var, add, bound, mul, substitute, variables
+from math import prod
+
+from tilegen.index import Index, Var, substitute, variables
 from tilegen.plan import MBARRIER, Peers
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES
 from tilegen.spec.data import ArriveStatement, Call, Spec, Statement, SyncStatement, WaitStatement
 from tilegen.spec.findings import Findings, Flawed
 from tilegen.spec.outline import Placed, names_of_integers, place_statements, walk_statements
-from tilegen.spec.pairs import PAIR, Cluster, count_places, is_of_pair, is_shared, runs_in_odd
+from tilegen.spec.pairs import PAIR, Cluster, at_place, count_places, find_rank, is_of_pair, is_shared, runs_in_odd
 
 
 def find_peers(cluster: Cluster, axis: str) -> Peers:
@@ -19,15 +21,9 @@ def find_peers(cluster: Cluster, axis: str) -> Peers:
     >>> print(find_peers((2, 4, 1), "cby").first, bin(find_peers((2, 4, 1), "cby").bits))
     cbx 0b1010101
     """
-    rank: Index = 0
-    step, steps = 1, {}
-    for name, count in zip(CLUSTER_AXES, cluster, strict=True):
-        steps[name] = step
-        if name != axis and count > 1:
-            rank = add(rank, mul(Var(name, count), step))
-        step *= count
-    count = dict(zip(CLUSTER_AXES, cluster, strict=True))[axis]
-    return Peers(sum(1 << k * steps[axis] for k in range(count)), rank)
+    at = CLUSTER_AXES.index(axis)
+    step = prod(cluster[:at])
+    return Peers(sum(1 << k * step for k in range(cluster[at])), find_rank(cluster, {axis: 0}))
 
 
 def count_peers(cluster: Cluster, axis: str) -> int:
@@ -90,12 +86,8 @@ def _check_alike(spec: Spec, placed: Placed, findings: Findings) -> None:
 
 def _depends(x: Index, axis: str, spec: Spec) -> bool:
     """Does an expression differ along an axis of the cluster, as far as can be seen?"""
-    count, cta = count_peers(spec.cluster, axis), CTA_AXES[CLUSTER_AXES.index(axis)]
-    own = Var(axis, count)
-    whole = {v.name: v for v in variables(x)}.get(cta)
-    if whole is not None:
-        x = substitute(x, {cta: add(mul(Var(f"{cta}_of_cluster", -(-bound(whole) // count) + 1), count), own)})
-    return any(v.name == axis for v in variables(x))
+    own = Var(axis, count_peers(spec.cluster, axis))
+    return any(v.name == axis for v in variables(at_place(x, CLUSTER_AXES.index(axis), own, spec.cluster)))
 
 
 # ---------------------------------------------------------------- pairs
@@ -108,6 +100,8 @@ def check_pairs(spec: Spec, findings: Findings) -> None:
             if barrier.pair:
                 message = f"'{barrier.name}' is one for both CTAs of a pair, and there are no pairs"
                 findings.report("TG106", message, barrier.mark, "add 'cta_group: 2' and 'cluster: {cbx: 2}'")
+        if not any(b.traits.has_cells for b in spec.buffers):
+            return
     for placed in _place_all(spec):
         s = placed.statement
         with findings.collect():

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tilegen.arch import ARCHES, DEFAULT_ARCH
+from tilegen.arch import ARCHES, DEFAULT_ARCH, WITH_TENSOR_MEMORY
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mod, multiple, variables
 from tilegen.near_words import suggest
@@ -184,9 +184,8 @@ def read_cta_group(node: Node | None, arch: str, cluster: tuple[int, int, int], 
         if node.value == 1:
             return 1
         if ARCHES[arch].tensor_memory is None:
-            having = ", ".join(name for name, one in ARCHES.items() if one.tensor_memory)
             message = f"'cta_group: 2' is of products in tensor memory, which {arch} has not"
-            raise Flawed("TG106", message, node.mark, f"archs that have it: {having}")
+            raise Flawed("TG106", message, node.mark, f"archs that have it: {', '.join(WITH_TENSOR_MEMORY)}")
         if cluster[0] % PAIR:
             message = f"'cta_group: 2' makes pairs of CTAs along cbx, and clusters here have {cluster[0]}"
             raise Flawed("TG106", message, node.mark, f"add 'cluster: {{cbx: {cluster[0] + 1}}}'")

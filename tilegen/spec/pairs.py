@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tilegen.index import Index, Var, add, bound, conjuncts, div, equal, mod, mul, substitute, variables
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -32,18 +32,30 @@ def is_even(cluster: Cluster) -> Index:
     return equal(mod(Var(_ALONG, cluster[0]), PAIR), 0)
 
 
+def find_rank(cluster: Cluster, places: Mapping[str, Index]) -> Index:
+    """The rank of a CTA of the cluster: at ``places`` along these axes, along the others beside the own one.
+
+    Ranks count cbx first.
+
+    >>> print(find_rank((2, 4, 1), {"cby": 0}), "and", find_rank((2, 4, 1), {"cbx": 1}))
+    cbx and cby * 2 + 1
+    """
+    rank: Index = 0
+    step = 1
+    for name, count in zip(CLUSTER_AXES, cluster, strict=True):
+        own: Index = Var(name, count) if count > 1 else 0
+        rank = add(rank, mul(places.get(name, own), step))
+        step *= count
+    return rank
+
+
 def find_even_rank(cluster: Cluster) -> Index:
-    """The rank in its cluster of the even CTA of a pair; ranks count cbx first.
+    """The rank in its cluster of the even CTA of the own pair.
 
     >>> print(find_even_rank((2, 1, 1)), "and", find_even_rank((4, 2, 1)))
     0 and cby * 4 + (cbx >> 1) * 2
     """
-    rank: Index = mul(div(Var(_ALONG, cluster[0]), PAIR), PAIR)
-    step = cluster[0]
-    for name, count in zip(CLUSTER_AXES[1:], cluster[1:], strict=True):
-        rank = add(rank, mul(Var(name, count), step)) if count > 1 else rank
-        step *= count
-    return rank
+    return find_rank(cluster, {_ALONG: mul(div(Var(_ALONG, cluster[0]), PAIR), PAIR)})
 
 
 def runs_in_odd(conditions: Sequence[Index], cluster: Cluster) -> bool:
@@ -58,10 +70,10 @@ def count_places(conditions: Sequence[Index], axis: int, cluster: Cluster, place
     2
     """
     parts = [one for condition in conditions for one in conjuncts(condition)]
-    return sum(not any(_at_place(one, axis, place, cluster) is False for one in parts) for place in places)
+    return sum(not any(at_place(one, axis, place, cluster) is False for one in parts) for place in places)
 
 
-def _at_place(x: Index, axis: int, place: int, cluster: Cluster) -> Index:
+def at_place(x: Index, axis: int, place: Index, cluster: Cluster) -> Index:
     """An expression in the CTAs that lie at this place of their cluster along an axis."""
     values: dict[str, Index] = {CLUSTER_AXES[axis]: place}
     for v in variables(x):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen import layouts
-from tilegen.arch import ARCHES
+from tilegen.arch import ARCHES, WITH_TENSOR_MEMORY
 from tilegen.arch.data import TensorMemory
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
@@ -30,8 +30,8 @@ from tilegen.spec.regions import show_shape
 def check_tensor_buffer(node: MappingNode, dtype: str, arch: str, what: str) -> None:
     """An arch that has tensor memory, a dtype that its cells hold, no alignment in bytes; raises TG106, TG109."""
     if ARCHES[arch].tensor_memory is None:
-        having = ", ".join(name for name, one in ARCHES.items() if one.tensor_memory)
-        raise Flawed("TG106", f"{arch} has no tensor memory", node["scope"].mark, f"archs that have it: {having}")
+        having = f"archs that have it: {', '.join(WITH_TENSOR_MEMORY)}"
+        raise Flawed("TG106", f"{arch} has no tensor memory", node["scope"].mark, having)
     if dtype in DTYPES and DTYPES[dtype].bits > CELL_BITS:
         narrow = ", ".join(name for name, one in DTYPES.items() if one.bits == CELL_BITS)
         message = f"{what} is in tensor memory, whose cells of {CELL_BITS} bits hold no {dtype}"

@@ -13,8 +13,8 @@ from tilegen.layouts import find_atom
 from tilegen.ops.cells import CellsNeed, are_same, need_factors, need_rows
 from tilegen.ops.held import matrix_of
 from tilegen.ops.mma.atoms import FACTORS
-from tilegen.ops.mma.tensor import LANES, find_columns
-from tilegen.ops.operand import Refused, bind, tensor_memory_of
+from tilegen.ops.mma.tensor import LANES, begins_factors, find_columns
+from tilegen.ops.operand import Refused, bind_alone
 from tilegen.spec.data import Call, Region
 from tilegen.spec.tensor_memory import lay_out_rows
 
@@ -33,7 +33,7 @@ def check_cells(fields: Any, regions: Mapping[str, Region]) -> Flaw | None:
         region = regions[field]
         if region.buffer.traits.has_cells and not region.buffer.is_auto:
             try:
-                find_columns(bind(region, tensor_memory_of(region.buffer, 0, 512)), LANES, columns)
+                find_columns(bind_alone(region), LANES, columns)
             except Refused as refusal:
                 return Flaw("TG212", str(refusal), field, _say_layout(region))
     return None
@@ -45,7 +45,7 @@ def _find_width(fields: Any, regions: Mapping[str, Region]) -> int:
         return find_atom(fields.atom).shape[1]
     n, is_scaled = regions["c"].shape[1], any(field in regions for field in FACTORS)
     widths = [w for w in range(_STEP, _MOST_COLUMNS + 1, _STEP) if n % w == 0]
-    return max((w for w in widths if not is_scaled or w == n or w % LANES == 0), default=_STEP)
+    return max((w for w in widths if not is_scaled or begins_factors(w, n)), default=_STEP)
 
 
 def _say_layout(region: Region) -> str:

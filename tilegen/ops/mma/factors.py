@@ -19,7 +19,7 @@ from tilegen.layouts.constructors.mma_atoms import SCALED_DEPTH
 from tilegen.ops.cells import GROUP, GROUPS, lay_out_factors
 from tilegen.ops.held import find_places
 from tilegen.ops.mma.atoms import FACTORS, is_for_types
-from tilegen.ops.operand import Operand, Refused, bind, tensor_memory_of
+from tilegen.ops.operand import Operand, Refused, bind_alone
 from tilegen.ops.tensor_copies import begin_of, is_replicated
 from tilegen.spec.data import Buffer, Region
 
@@ -92,7 +92,7 @@ def _check_places(regions: Mapping[str, Region]) -> Flaw | None:
 def explain_factors(region: Region) -> str:
     """Why a product does not find its factors where the elements of a region lie; "" where it does."""
     try:
-        find_factors(bind(region, tensor_memory_of(region.buffer, 0, 512)))
+        find_factors(bind_alone(region))
     except Refused as refusal:
         return str(refusal)
     return ""

@@ -107,9 +107,12 @@ def _list_fitting(call: Call) -> list[MmaAtom]:
     found, n = [a for a in list_dividing(call, TCGEN05) if a.shape[0] == LANES * a.ctas], extents_of(call)[1]
     if ctas_of(call) > 1:  # the columns of several products would alternate between the CTAs' halves of b
         return [a for a in found if a.shape[1] == n]
-    if has_factors(call):  # which begin at multiples of 4 columns, those of 128 rows
-        return [a for a in found if a.shape[1] == n or a.shape[1] % LANES == 0]
-    return found
+    return [a for a in found if begins_factors(a.shape[1], n)] if has_factors(call) else found
+
+
+def begins_factors(columns: int, n: int) -> bool:
+    """May products of so many columns make one of N with scale factors, which begin at those of 128 rows each?"""
+    return columns == n or columns % LANES == 0
 
 
 _N_STEP = 8  # of all kinds; that 8-bit b along N takes 16 follows from chunks of 16 bytes
