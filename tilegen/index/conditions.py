@@ -60,7 +60,7 @@ def select(condition: Index, a: Index, b: Index) -> Index:
 
 
 def table_value(
-    table: tuple[int, int], number: Index, low: Index, high: Index, step: int = 1, pieces: tuple[Index, ...] = ()
+    table: tuple[int, int], number: Index, low: Index, high: Index, step: int = 1, marks: tuple[Index, ...] = ()
 ) -> Index:  # fmt: skip
     """An element of a table, by its number: ``low <= value < high``, in steps.
 
@@ -71,9 +71,9 @@ def table_value(
     >>> print(table_value((2, 77), Var("bx", 9), 0, 10))
     table(2, 77, bx, 0, 10, 1)
     """
-    if all(isinstance(x, int) for x in (number, low, high, *pieces)):
-        return int(content(*table, number, low, high, step, *pieces))
-    return Formula("table", (*table, number, low, high, step, *pieces), max(bound(high) - 1, least(low) + 1))
+    if all(isinstance(x, int) for x in (number, low, high, *marks)):
+        return int(content(*table, number, low, high, step, *marks))
+    return Formula("table", (*table, number, low, high, step, *marks), max(bound(high) - 1, least(low) + 1))
 
 
 def selections(x: Index) -> frozenset[Formula]:
@@ -260,8 +260,8 @@ _REBUILD: dict[str, Callable[..., Index]] = {
     "+": lambda *args: total(t for a in args for t in terms(a)), "-": sub, "*": _fold(mul), "/": div, "%": mod,
     "^": xor, "&": masked, "<": less, "==": equal, "!=": differ, "&&": every, "||": any_of,
     "min": _fold(minimum), "max": _fold(maximum), "?": select,
-    "table": lambda kind, key, number, low, high, step, *pieces: table_value(
-        (kind, key), number, low, high, step, pieces
+    "table": lambda kind, key, number, low, high, step, *marks: table_value(
+        (kind, key), number, low, high, step, marks
     ),
 }  # fmt: skip
 

@@ -6,6 +6,7 @@ is done near the beginning of its arrays, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,24 +17,25 @@ NAMES = {
     HOLED: "one element that names no place", SPREAD: "each another value than its neighbours",
 }  # fmt: skip
 HOLE = 1  # the element that names no place, of distinct ones that may name none
-_TURN = 8  # values of a range in turns
+_TURN = 8  # values of a range in turns, before those near numbers of the text
 
 
-def period_of(kind: int) -> int:
+def period_of(kind: int, marks: Sequence[int]) -> int:
     """Elements after which the contents of a kind repeat. Raises KeyError for a kind that does not.
 
-    >>> period_of(LEAST), period_of(TURNS)
-    (1, 8)
+    >>> period_of(LEAST, ()), period_of(TURNS, (3, 4, 5))
+    (1, 11)
     """
-    return {LEAST: 1, LARGEST: 1, TURNS: _TURN}[kind]
+    return {LEAST: 1, LARGEST: 1, TURNS: _TURN + len(marks)}[kind]
 
 
 def content(*table: Any) -> Any:
-    """The value of an element of ``table``: its kind and key, the element's number, low, high and step.
+    """The value of an element of ``table``: its kind and key, the element's number, low, high, step, and its marks.
 
     The value is ``low`` or a multiple of ``step`` above it, below ``high``: an int, or an array for one of numbers.
 
-    ``key`` tells tables apart. Of OFFSETS there is more: how many pieces there are, then their lengths in turn.
+    ``key`` tells tables apart. ``marks``: numbers that values are near; of OFFSETS how many pieces there are, then
+    their lengths in turn.
 
     >>> content(TURNS, 0, np.arange(9), 10, 20, 1).tolist(), content(HOLED, 0, np.arange(5), -1, 3, 1).tolist()
     ([10, 19, 11, 15, 18, 12, 14, 17, 10], [0, -1, 2, -1, -1])
@@ -42,17 +44,18 @@ def content(*table: Any) -> Any:
     >>> content(SPREAD, 0, np.arange(6), -1, 3, 1).tolist()
     [-1, 0, 1, 2, -1, 0]
     """
-    kind, key, number, low, high, step, *pieces = table
+    kind, key, number, low, high, step, *marks = table
     if kind in (UPWARDS, HOLED):
         return _upwards(number + shift_of(key), (low, high, step), (number == HOLE) & (kind == HOLED))
     if kind == OFFSETS:
-        return _offsets(number, high - 1, *pieces)
+        return _offsets(number, high - 1, *marks)
     if kind == SPREAD:  # as UPWARDS, of values that are promised to be nothing but in the range
         return low + (number + shift_of(key)) % ((high - low + step - 1) // step) * step
     last = (high - low - 1) // step  # the largest multiple
     if kind == TURNS:
         places = [0, last, 1, (last + 1) // 2, last - 1, 2, last // 2, last - 2]
-        turn = (number + key % _TURN) % _TURN
+        places += [-((low - mark) // step) for mark in marks]
+        turn = (number + key % len(places)) % len(places)
         chosen = np.select([turn == k for k in range(len(places))], places)
     else:
         chosen = {LEAST: 0, LARGEST: last}[kind] + 0 * number

@@ -222,12 +222,12 @@ def _element(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | No
     Contents that go up by one step rise with the number, except where elements are left out and the range ends. For
     other contents that go up, no rule is known where the number moves.
     """
-    kind, key, (at, low, high, step, *_) = *x.args[:2], x.args[2:]
+    kind, key, (at, low, high, step, *marks) = *x.args[:2], x.args[2:]
     number = parts[2]
     if any(p.rise for p in parts[3:]) or (kind == OFFSETS and number.rise):
         return None
     if kind not in (UPWARDS, HOLED, SPREAD) or not number.rise:
-        repeated = number if not number.rise else number.repeat(period_of(kind))
+        repeated = number if not number.rise else number.repeat(period_of(kind, marks))
         return _join([replace(repeated, rise=0), *parts[3:]])
     if not isinstance(low, int):
         return None

@@ -31,12 +31,13 @@ def number_of(at: Sequence[Index], shape: Sequence[Index]) -> Index:
 
 @dataclass(frozen=True)
 class Contents:
-    """What all tables of a kernel hold: a kind of index.contents.
+    """What all tables of a kernel hold: a kind of index.contents, and numbers that values are near.
 
     ``places``: tables that name nothing but places, of which each element is another.
     """
 
     kind: int
+    marks: tuple[int, ...] = ()
     places: frozenset[str] = frozenset()
 
 
@@ -50,21 +51,22 @@ def content_of(table: str, values: Values, number: Index, contents: Contents = C
     >>> [int(evaluate(content_of("ids", Values(10, 14), k, Contents(LARGEST)), {})) for k in range(3)]
     [13, 13, 13]
     """
-    kind = contents.kind
+    kind, marks = contents.kind, contents.marks
     low, high = values.places
     number, key = number if least(number) >= 0 else maximum(number, 0), int.from_bytes(table.encode(), "big")
     if values.pieces is not None:
-        return table_value((OFFSETS, key), number, low, high, 1, (values.pieces, *_LENGTHS[kind]))
+        lengths = (0, 1, *(n for n in marks if n > 1)) if kind == TURNS and marks else _LENGTHS[kind]
+        return table_value((OFFSETS, key), number, low, high, 1, (values.pieces, *lengths))
     may_miss = least(low) < 0
     if values.is_distinct and not (kind == LEAST and may_miss):
         return table_value((HOLED if kind == HOLED and may_miss else UPWARDS, key), number, low, high, values.step)
     if table in contents.places:
         return table_value((SPREAD, key), number, low, high, values.step)
     kind = TURNS if kind == HOLED else kind
-    return table_value((kind, key), number, low, high, values.step)
+    return table_value((kind, key), number, low, high, values.step, marks if kind == TURNS else ())
 
 
-_LENGTHS = {  # of pieces in turn, for each kind of contents
+_LENGTHS = {  # of pieces in turn, for each kind of contents; in turns also those near numbers of the text
     TURNS: (0, 1, 127, 128, 129, 64), LEAST: (0,), LARGEST: (1 << 40,), HOLED: (63, 65, 0, 1),
 }  # fmt: skip
 

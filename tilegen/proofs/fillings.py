@@ -25,6 +25,8 @@ from tilegen.spec.data import Call, LetStatement, Spec
 from tilegen.spec.outline import deciding, outline
 from tilegen.spec.tables import Read
 
+_MOST_NUMBERS = 8  # of the text, that elements are near
+
 
 @dataclass(frozen=True)
 class Filling:
@@ -95,14 +97,20 @@ def choose_contents(spec: Spec) -> tuple[Contents, ...]:
     """The contents that a kernel is proved with; of tables that name nothing but places, those of one kind.
 
     Places move with the elements that name them. What an element decides is shown with values of all of its range, and
-    all are the least, and the largest. Values at which something turns are those of elements that are sizes.
+    near the numbers that it meets; and all are the least, and the largest.
     """
+    decisions = tuple(_list_deciding(spec))
     places = list_places(spec)
-    if not is_decided(spec):
+    if not decisions:
         return (Contents(TURNS, places=places),)
+    numbers = sorted({n for x in decisions for n in _numbers_in(x)})
+    some = numbers[:: -(-len(numbers) // _MOST_NUMBERS)] if numbers else []
+    marks = tuple(sorted({m for n in some for m in (n - 1, n, n + 1)}))
     tables = [read.values for _, read in list_reads(spec)]
-    has_holes = any(t.is_distinct and least(t.places[0]) < 0 for t in tables)
-    return tuple(Contents(kind, places=places) for kind in (TURNS, LEAST, LARGEST, *([HOLED] if has_holes else [])))
+    kinds = [TURNS]
+    kinds += [LEAST, LARGEST]
+    kinds += [HOLED] if any(t.is_distinct and least(t.places[0]) < 0 for t in tables) else []
+    return tuple(Contents(kind, marks if kind == TURNS else (), places) for kind in kinds)
 
 
 def is_decided(spec: Spec) -> bool:
@@ -174,6 +182,12 @@ def _moves_with(x: Index, elements: Collection[str]) -> bool:
 
 def _is_clamped(x: Formula) -> bool:
     return x.symbol in ("min", "max") and all(isinstance(a, Var | int) for a in x.args)
+
+
+def _numbers_in(x: Index) -> frozenset[int]:
+    if isinstance(x, Formula):
+        return frozenset[int]().union(*map(_numbers_in, x.args))
+    return frozenset([int(x)]) if isinstance(x, int) else frozenset()
 
 
 def add_contents(found: Sequence[Diagnostic], words: str) -> list[Diagnostic]:
